@@ -90,7 +90,8 @@ versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir.
 sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND)
 	go run ./integration/sim
 
-ticks: ## 100,000 ticks of jobs in virtual time (TICKS=n, from SEED=n on)
+ticks: ## 100,000 ticks of jobs in virtual time (TICKS=n, from SEED=n on), and the ticks of all time zones
+	go test -count 1 -timeout 60m ./lock/internal/calendar -zones
 	TICKS=$(or $(TICKS),100000) go test -count 1 -timeout 60m -run '^TestTicks$$' -v ./lock
 
 tickrace: ## a job each second by replicas that are killed and stopped, beside gocron (DURATION=10m, SERVERS=3, again with SEED=n)

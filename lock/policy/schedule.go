@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/lock/internal/calendar"
 )
 
 // ParseSchedule parses the schedule of the reaper's sweeps. It has one of these forms:
@@ -25,16 +27,21 @@ import (
 //
 // A time of day that a change to summer time skips does not occur on that day, and one that the
 // change back repeats occurs twice. A weekly schedule can miss a week: in Havana, midnight of one
-// Sunday in March does not exist. UTC ("CRON_TZ=UTC 30 2 * * *") and @every avoid this.
+// Sunday in March does not exist. UTC ("CRON_TZ=UTC 30 2 * * *") and @every avoid this. The result
+// finds all other ticks, some of which the cron package misses where clocks change at midnight.
 func ParseSchedule(text string) (cron.Schedule, error) {
 	if err := checkSchedule(text); err != nil {
 		return nil, err
 	}
 	zone, _, _ := splitZone(text)
 	if _, err := time.LoadLocation(zone); err != nil {
+		if _, none := time.LoadLocation("Europe/Berlin"); none != nil {
+			return nil, fmt.Errorf("must be in UTC, or on a machine with time zones: install tzdata, or import time/tzdata in the program: %w", err)
+		}
 		return nil, fmt.Errorf("must have a time zone that this machine knows, such as UTC or Europe/Berlin: %w", err)
 	}
-	return cron.ParseStandard(text)
+	s, err := cron.ParseStandard(text)
+	return calendar.Exact(s), err
 }
 
 // checkSchedule checks a schedule as ParseSchedule does, but accepts any time zone.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/lock/internal/calendar"
 )
 
 // horizon is how far back a search for a tick goes. The cron package searches as far ahead.
@@ -14,12 +16,13 @@ const horizon = 5 * 366 * 24 * time.Hour
 type ticks struct{ schedule cron.Schedule }
 
 // newTicks returns the ticks of a schedule. cron counts an interval from the time of the call,
-// which differs among replicas, so newTicks replaces it by one with fixed points.
+// which differs among replicas, so newTicks replaces it by one with fixed points; and it misses days
+// on which clocks change at midnight.
 func newTicks(s cron.Schedule) ticks {
 	if every, ok := s.(cron.ConstantDelaySchedule); ok {
 		s = interval(every.Delay)
 	}
-	return ticks{s}
+	return ticks{calendar.Exact(s)}
 }
 
 // interval has its points at whole multiples since midnight UTC of January 1 of the year 1.
