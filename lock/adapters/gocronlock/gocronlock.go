@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -35,7 +36,9 @@ type Locker struct {
 }
 
 // NewLocker returns a locker that takes the mutex prefix/job for each job, with the options. Give
-// jobs names with gocron.WithName; they must be valid in names of locks. NewLocker asks no server.
+// jobs names with gocron.WithName; they must be valid in names of locks. A job without a name has that
+// of its function, so two unnamed jobs of one function have one lock, and drop each other's runs. An
+// event listener (gocron.AfterLockError) shows dropped runs. NewLocker asks no server.
 //
 // splay is the shortest time for which a lock is held; 0 means that it is unlocked at the end of
 // the run. Choose it longer than the difference of the processes' clocks, and shorter than the
@@ -54,10 +57,16 @@ func NewLocker(locks *lock.Client, prefix string, splay time.Duration, opts ...l
 	return &Locker{locks, prefix, splay, opts}, nil
 }
 
-// Lock takes the lock of a job. If another process holds it, Lock fails at once with a
-// [lock.HeldError], and gocron skips the run.
+// Lock takes the lock of a job. If it is held, Lock fails at once with a [lock.HeldError], and gocron
+// skips the run. The message says if this process holds it.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	hold, err := l.locks.Mutex(l.prefix+"/"+job, l.opts...).TryLock(ctx)
+	var other *lock.HeldError
+	if errors.As(err, &other) {
+		if host, unknown := os.Hostname(); unknown == nil && other.Host == host && other.PID == os.Getpid() {
+			err = fmt.Errorf("%w; this process holds it: for an earlier run, its splay, or another job of the same name (see gocron.WithName)", err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +102,20 @@ type Elector struct {
 
 	mu         sync.Mutex
 	leadership *lock.Leadership // the last one; nil: there was none
-	err        error            // why the candidacy ended
+	err        error            // why the last campaign failed; nil: it succeeded, or goes on
+	over       bool             // the candidate has given up
 }
 
+// Pauses before the next campaign: the first, and the longest. They double after each failure.
+const (
+	firstPause = time.Second
+	mostPause  = time.Minute
+)
+
 // NewElector joins the election with a value, such as the address of this process, and returns at
-// once. In the background the candidate campaigns until Close, also after it has lost a leadership.
+// once. In the background the candidate campaigns until Close, also after it has lost a leadership or
+// a campaign has failed, for example because an ACL or a quota denied it. It gives up only if the
+// client is closed, or the value or the election's options are not allowed.
 func NewElector(election *lock.Election, value string) (*Elector, error) {
 	if election == nil {
 		return nil, fmt.Errorf("%w: election nil: must come from a client", lock.ErrInvalid)
@@ -113,31 +131,48 @@ func NewElector(election *lock.Election, value string) (*Elector, error) {
 
 func (e *Elector) campaign(ctx context.Context, election *lock.Election, value string) {
 	defer close(e.done)
-	for {
+	for pause := firstPause; ; {
 		l, err := election.Campaign(ctx, value)
+		over := errors.Is(err, lock.ErrClosed) || errors.Is(err, lock.ErrInvalid)
 		e.mu.Lock()
-		e.leadership, e.err = l, err
+		e.leadership, e.err, e.over = l, err, over
 		e.mu.Unlock()
-		if err != nil {
+		switch {
+		case over || ctx.Err() != nil:
 			return
-		}
-		select {
-		case <-l.Context().Done():
-		case <-ctx.Done():
-			return
+		case err == nil:
+			pause = firstPause
+			select {
+			case <-l.Context().Done():
+			case <-ctx.Done():
+				return
+			}
+		default:
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+			pause = min(2*pause, mostPause)
 		}
 	}
 }
 
-// IsLeader returns nil if this process leads, and [ErrNotLeader] if it does not. If the candidate
-// gave up, for example because the client was closed, IsLeader returns the reason.
+// IsLeader returns nil if this process leads, and [ErrNotLeader] if it does not, with the reason if
+// the last campaign failed. If the candidate gave up, for example because the client was closed,
+// IsLeader returns the reason alone. gocron shows neither: call IsLeader in a health check.
 func (e *Elector) IsLeader(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.err == nil && (e.leadership == nil || e.leadership.Remaining() == 0) {
+	switch {
+	case e.over:
+		return e.err
+	case e.err != nil:
+		return fmt.Errorf("%w: the last campaign failed, and is tried again: %w", ErrNotLeader, e.err)
+	case e.leadership == nil || e.leadership.Remaining() == 0:
 		return ErrNotLeader
 	}
-	return e.err
+	return nil
 }
 
 // Close withdraws the candidate. If it leads, it resigns, and another candidate leads at once. Shut
@@ -148,7 +183,7 @@ func (e *Elector) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l := e.leadership
-	e.leadership, e.err = nil, ErrNotLeader
+	e.leadership, e.err, e.over = nil, ErrNotLeader, true
 	if l == nil {
 		return nil
 	}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/gocronlock"
@@ -212,6 +214,78 @@ func TestElectorAgain(t *testing.T) {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestElectorTriesAgain: a campaign that fails for a reason that can pass is tried again. IsLeader
+// returns the reason meanwhile.
+func TestElectorTriesAgain(t *testing.T) {
+	for says, code := range map[string]int32{"not authenticated": -102, "the server failed": -1, "a quota is exceeded": -125} {
+		t.Run(says, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ensemble := locktest.Start(t, locktest.Options{})
+				locks := dial(t, ensemble)
+				defer locks.Close()
+				var refuses atomic.Bool
+				refuses.Store(true)
+				ensemble.Intercept(func(r locktest.Request) locktest.Fault {
+					if refuses.Load() && (r.Op == "multi" || r.Op == "create") {
+						return locktest.Fault{Code: code}
+					}
+					return locktest.Fault{}
+				})
+				e, err := gocronlock.NewElector(locks.Election("jobs"), "a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Second)
+				if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) || !strings.Contains(err.Error(), says) {
+					t.Errorf("IsLeader returns %v", err)
+				}
+				refuses.Store(false)
+				time.Sleep(10 * time.Second)
+				if err := e.IsLeader(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func export() { time.Sleep(time.Second) }
+
+// TestUnnamedJobs: two jobs without names, of one function, drop each other's runs. A listener sees that.
+func TestUnnamedJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ensemble := locktest.Start(t, locktest.Options{})
+		locks := dial(t, ensemble)
+		defer locks.Close()
+		locker, err := gocronlock.NewLocker(locks, "jobs", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped := make(chan error, 100)
+		for range 2 {
+			_, err := s.NewJob(gocron.DurationJob(2*time.Second), gocron.NewTask(export), gocron.WithEventListeners(
+				gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { dropped <- err })))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Start()
+		time.Sleep(5 * time.Second)
+		shutDown(t, s)
+		if err := <-dropped; !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "another job of the same name") {
+			t.Errorf("dropped because %v", err)
+		}
+		time.Sleep(time.Second)
 	})
 }
 
