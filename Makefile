@@ -84,7 +84,7 @@ kazoo: ## the tests of kazoo, a client in Python, on the ensemble of holdfast de
 kerberos: bin/withzk ## a hold through tickets of Kerberos that live TICKET (1m) and are replaced RENEWALS (10) times
 	bin/withzk $(TEST) -count=1 ./integration -run TestHoldOutlivesTickets -ticket $(TICKET) -renewals $(RENEWALS)
 
-versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
+versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."; else Debian's), as a table
 	go run ./integration/versions $(VERSIONS)
 
 sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND)

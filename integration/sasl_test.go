@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -271,6 +272,29 @@ func TestSASLMistakes(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestSASLInFIPSMode: without fips-mode=false, servers from 3.9.6 on refuse DIGEST-MD5, and the error
+// says what to do; the others accept it.
+func TestSASLInFIPSMode(t *testing.T) {
+	t.Parallel()
+	opts := withSASL(t)
+	opts.Config = opts.Config[:1]
+	s := zkserver.ForTest(t, opts)
+	v := must(s.Version(t.Context()))(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := lock.Dial(ctx, []string{s.Addr()}, lock.WithSASLDigest("svc", saslUsers["svc"]))
+	if err == nil {
+		c.Close()
+	}
+	refuses := slices.Compare(v.Number[:], []int{3, 9, 6}) >= 0
+	switch {
+	case refuses && (!errors.Is(err, lock.ErrSASL) || !strings.Contains(err.Error(), "fips-mode=false")):
+		t.Errorf("%s: %v", v, err)
+	case !refuses && err != nil:
+		t.Errorf("%s: %v", v, err)
+	}
 }
 
 // withKerberos returns the options of a server with the mechanism GSSAPI. The server needs no KDC,

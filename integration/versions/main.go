@@ -1,11 +1,13 @@
 // Versions runs the tests that need a server on several versions of ZooKeeper, one after the other,
 // and prints a table for integration/TESTING.md:
 //
+//	make versions
 //	make versions VERSIONS="/opt/zookeeper-3.6.4 /opt/zookeeper-3.9.5"
 //	make versions VERSIONS="-only hosts /opt/zookeeper-3.6.4"
 //
 // -only SUITE runs one column of the table. Each other argument is a folder with an unpacked
-// release, as for ZOOKEEPER_HOME. The folder bin receives the tests' output. The exit status is 1 if
+// release, as for ZOOKEEPER_HOME. Without one, servers.sh unpacks the servers of Debian's suites into
+// bin/servers: 3.4.13, 3.8.0, 3.9.3 and 3.9.6 in November 2026. The folder bin receives the tests' output. The exit status is 1 if
 // any test failed.
 package main
 
@@ -48,24 +50,35 @@ func main() {
 	defer stop()
 	only := flag.String("only", "", "the suite to run; all if empty")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, `usage: make versions VERSIONS="[-only SUITE] dir..."; each dir is an unpacked release of ZooKeeper`)
+		fmt.Fprintln(os.Stderr, `usage: make versions VERSIONS="[-only SUITE] dir..."; each dir is an unpacked release of ZooKeeper; without one, Debian's are unpacked`)
 	}
 	flag.Parse()
 	chosen := choose(*only)
-	if flag.NArg() == 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
 	if len(chosen) == 0 {
 		fmt.Fprintf(os.Stderr, "versions: -only %q: must be conformance, integration or hosts\n", *only)
 		os.Exit(2)
 	}
-	table, err := run(ctx, chosen, flag.Args())
+	homes, table := flag.Args(), ""
+	var err error
+	if len(homes) == 0 {
+		homes, err = unpack(ctx)
+	}
+	if err == nil {
+		table, err = run(ctx, chosen, homes)
+	}
 	fmt.Print(table)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "versions:", err)
 		os.Exit(1)
 	}
+}
+
+// unpack returns the folders of the servers of Debian's suites.
+func unpack(ctx context.Context) ([]string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join("integration", "versions", "servers.sh"), filepath.Join("bin", "servers"))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	return strings.Fields(string(out)), err
 }
 
 // choose returns the suite with the name; "": all suites.

@@ -51,7 +51,7 @@ func (*Exchange) Expires() time.Time { return time.Time{} }
 // Advice returns what to do if the server has refused the last token, as the end of a message.
 func (x *Exchange) Advice() string {
 	if x.step == 1 {
-		return "it does not offer DIGEST-MD5: its section Server in the JAAS configuration is for another mechanism (a keytab means gssapi), or it is in FIPS mode, the default since 3.10, and needs fips-mode=false in zoo.cfg"
+		return "it does not offer DIGEST-MD5: its section Server in the JAAS configuration is for another mechanism (a keytab means gssapi), or it is in FIPS mode, in which 3.9.6 and later refuse DIGEST-MD5 and which is the default, and needs fips-mode=false in zoo.cfg"
 	}
 	return fmt.Sprintf("see whether its section Server in the JAAS configuration has user_%s with this password; it reads the file when it starts", x.user)
 }

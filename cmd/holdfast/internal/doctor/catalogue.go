@@ -38,7 +38,7 @@ var kinds = map[string]kind{
 	"sasl-failed": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
 		"Do what the finding says: zookeeper.sasl and the section Server of the servers' JAAS configuration must fit; with Kerberos also the keytab or ticket, the KDC and the clocks."},
 	"server-unsupported": {Error, "Two clients may hold a lock at once, or none may get it.",
-		"Use Apache ZooKeeper 3.4.14 or later, 3.9.5 by preference."},
+		"Use Apache ZooKeeper 3.4.14 or later, 3.9.6 by preference."},
 	"server-release": {Warning, "An acknowledged write, and a lock with it, can be lost.",
 		"Upgrade the server to a release with the fix, which the finding names."},
 	"release-unknown": {Info, "Whether the release has known bugs was not looked at.",
