@@ -35,7 +35,7 @@ FUZZTIME ?= 30s
 TICKET ?= 1m
 RENEWALS ?= 10
 
-.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIN
 ticks: ## 100,000 ticks of jobs in virtual time (TICKS=n, from SEED=n on), and the ticks of all time zones
 	go test -count 1 -timeout 60m ./lock/internal/calendar -zones
 	TICKS=$(or $(TICKS),100000) go test -count 1 -timeout 60m -run '^TestTicks$$' -v ./lock
+
+shardsim: ## 10,000 histories of groups of shards in virtual time (HISTORIES=n, from SEED=n on)
+	HISTORIES=$(or $(HISTORIES),10000) SEED=$(SEED) go test -count 1 -timeout 120m -run '^TestShards$$' ./lock/shard
 
 tickrace: ## a job each second by replicas that are killed and stopped, beside gocron (DURATION=10m, SERVERS=3, again with SEED=n)
 	go build -C integration/tickrace -buildvcs=false -o $(CURDIR)/bin/ .

@@ -5,6 +5,7 @@
 //	holdfast top      shows the most contended locks, live
 //	holdfast run      runs a command while holding a lock
 //	holdfast jobs     lists the jobs that run once a tick, and their last runs
+//	holdfast shards   shows groups of shards: members, owners, and shards without one
 //	holdfast history  tells what happened to locks, from the logs of ZooKeeper
 //	holdfast revoke   asks the holders of a lock to release it
 //	holdfast break    force-releases a lock: ends the holds on it
@@ -60,7 +61,7 @@ more with run.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags.Add(cmd.PersistentFlags())
-	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newHistory(flags), newAudit(), newRevoke(flags), newBreak(flags), newSweep(flags),
+	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newShards(flags), newHistory(flags), newAudit(), newRevoke(flags), newBreak(flags), newSweep(flags),
 		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newDev(), newVersion())
 	cmd.InitDefaultCompletionCmd() // cobra adds it later than the help needs it
 	return cmd

@@ -140,7 +140,7 @@ func TestLost(t *testing.T) {
 			return nil
 		})
 		w.mustOwn(10*time.Second, "map[a:2]")
-		if err := admin.New(c).Delete(w.Ctx, []admin.Deletion{{Path: w.first(group + "/1"), Version: -1}}); err != nil {
+		if err := admin.New(c).Delete(w.Ctx, []admin.Deletion{{Path: w.contender(group + "/1"), Version: -1}}); err != nil {
 			t.Fatal(err)
 		}
 		bubble.MustBe(t, <-causes, lock.ErrRemoved)
@@ -198,7 +198,7 @@ func TestPanic(t *testing.T) {
 		if n := c.Stats().Holds; n != 0 {
 			t.Errorf("a still has %d holds", n)
 		}
-		w.mustOwn(10*time.Second, "map[b:4]")
+		w.mustOwn(2*time.Second, "map[b:4]")
 	})
 }
 
@@ -358,7 +358,7 @@ func TestLeaders(t *testing.T) {
 			if err != nil || !s.Members[0].Leads || s.Unowned() != 0 || s.Moving() != 0 {
 				t.Fatalf("%+v: %v", s, err)
 			}
-			if _, err := admin.New(clients["a"]).Break(w.Ctx, w.first(group+"/plan"), breaker); err != nil {
+			if _, err := admin.New(clients["a"]).Break(w.Ctx, w.contender(group+"/plan"), breaker); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(30 * time.Second)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -169,9 +170,9 @@ func (g *Group) inherit(ctx context.Context, l *lock.Leadership) (*planner, erro
 	return p, nil
 }
 
-// expired returns the owner and host of those missing members that have not left: the entry of a
-// shard is there, and not renewed any more. It may have been renewed up to a third of the TTL later
-// than the candidate's. missing has a shard of each.
+// expired returns those missing members that do not own their shards any more: with owner and host
+// if the entry of a shard is there and not renewed, and with "" if there is none. The entry may have
+// been renewed up to a third of the TTL later than the candidate's. missing has a shard of each.
 func (g *Group) expired(ctx context.Context, missing map[string]int) (map[string]string, error) {
 	expired := map[string]string{}
 	for id, shard := range missing {
@@ -182,10 +183,11 @@ func (g *Group) expired(ctx context.Context, missing map[string]int) (map[string
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range state.Contenders {
-			if c.Ours && c.Metadata[keyMember] == id && c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {
-				expired[id] = c.Owner + "@" + c.Host
-			}
+		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return c.Ours && c.Metadata[keyMember] == id })
+		if entry < 0 {
+			expired[id] = ""
+		} else if c := state.Contenders[entry]; c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {
+			expired[id] = c.Owner + "@" + c.Host
 		}
 	}
 	return expired, nil

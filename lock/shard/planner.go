@@ -36,7 +36,7 @@ type planner struct {
 	strikes map[string]*strike   // by host
 
 	first, last, left time.Time // of changes that are not planned yet; zero: none
-	urgent            bool      // a member has expired: its shards have no owner
+	urgent            bool      // shards of a missing member have no owner
 }
 
 type sighting struct {
@@ -66,7 +66,8 @@ func (p *planner) missing(present []candidate) map[string]int {
 	return missing
 }
 
-// see takes note of the present candidates, and of the hosts of members that have expired.
+// see takes note of the present candidates, and of the members that do not own their shards any more,
+// with their hosts if they have expired.
 func (p *planner) see(now time.Time, present []candidate, expired map[string]string) {
 	if p.left.IsZero() && len(p.missing(present)) > len(expired) {
 		p.left = now
@@ -88,13 +89,15 @@ func (p *planner) see(now time.Time, present []candidate, expired map[string]str
 		}
 	}
 	for _, host := range expired {
+		if p.urgent = true; host == "" {
+			continue
+		}
 		s := p.strikes[host]
 		if s == nil || now.Sub(s.at) > strikeLasts {
 			s = &strike{}
 			p.strikes[host] = s
 		}
 		s.count, s.at = s.count+1, now
-		p.urgent = true
 	}
 	p.present = present
 	if !changed {

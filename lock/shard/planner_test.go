@@ -96,6 +96,13 @@ func TestExpiredMember(t *testing.T) {
 	s.play(t, 4700, 4720, "abc", map[int]string{4705: "[a:6 b:5 c:1]", 4715: "[a:4 b:4 c:4]"}) // ten minutes later
 	s = newScript(4)
 	s.play(t, 0, 6, "ab", map[int]string{5: "[a:2 b:2]"})
+	now := s.begun.Add(8 * time.Second) // b has panicked: it has left, and owns nothing
+	s.p.see(now, s.p.present[:1], map[string]string{"b": ""})
+	if next := s.p.next(now); next == nil || s.p.wait("host of b", now) != 0 {
+		t.Errorf("a panic: %v, %v", next, s.p.wait("host of b", now))
+	}
+	s = newScript(4)
+	s.play(t, 0, 6, "ab", map[int]string{5: "[a:2 b:2]"})
 	s.at(10, "a", "b")
 	if got := s.at(11, "b", "a"); got != "[b:4]" { // the only one
 		t.Errorf("the only member: %q", got)

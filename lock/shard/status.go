@@ -24,33 +24,33 @@ type reader interface {
 
 // Member is a live member of a group.
 type Member struct {
-	ID     string // new at each join
-	Name   string // Options.Name
-	Owner  string // see [lock.WithOwner]
-	Host   string
-	PID    int
-	Weight int
-	Leads  bool
-	Shards int // number that it is to own by the plan
-	Owns   int // number that it owns; 0 if that was not read
+	ID     string `json:"id"`    // new at each join
+	Name   string `json:"name"`  // Options.Name
+	Owner  string `json:"owner"` // see [lock.WithOwner]
+	Host   string `json:"host"`
+	PID    int    `json:"pid"`
+	Weight int    `json:"weight"`
+	Leads  bool   `json:"leads"`
+	Shards int    `json:"shards"` // number that it is to own by the plan
+	Owns   int    `json:"owns"`   // number that it owns; 0 if that was not read
 }
 
 // Status is the state of a group, read node by node: if the group is in use, its parts may be from
 // slightly different times.
 type Status struct {
-	Group   string
-	Number  int       // of shards; 0 if it is not known
-	Planned time.Time // ensemble time of the plan; zero: there is no leader, or it has not planned yet
-	Members []Member  // in the order in which they joined
-	Shards  []Shard   // nil if the number is not known
+	Group   string    `json:"group"`
+	Number  int       `json:"number"`           // of shards; 0 if it is not known
+	Planned time.Time `json:"planned,omitzero"` // ensemble time of the plan; zero: there is no leader, or it has not planned yet
+	Members []Member  `json:"members"`          // in the order in which they joined
+	Shards  []Shard   `json:"shards"`           // by index; none if the number is not known
 }
 
 // Shard is the state of one shard.
 type Shard struct {
-	Planned string // id of the member that is to own it; "" for none
-	Owner   string // id of the member that owns it now; "" for none, or if that was not read
-	Host    string // of the owner
-	PID     int    // of the owner
+	Planned string `json:"planned"` // id of the member that is to own it; "" for none
+	Owner   string `json:"owner"`   // id of the member that owns it now; "" for none, or if that was not read
+	Host    string `json:"host"`    // of the owner
+	PID     int    `json:"pid"`     // of the owner
 }
 
 // Unowned returns how many shards have no owner now.

@@ -79,6 +79,11 @@ func (w *world) Write(p []byte) (int, error) {
 	return w.logs.Write(p)
 }
 
+// tell adds a line with the time to the story that a failed test shows.
+func (w *world) tell(format string, args ...any) {
+	w.Logf("%s %s", time.Now().Format("04:05.000"), fmt.Sprintf(format, args...))
+}
+
 // said returns how often the log has the text.
 func (w *world) said(text string) int {
 	w.mu.Lock()
@@ -122,6 +127,7 @@ func (w *world) began(member string, ctx context.Context, s shard.Owned) *call {
 		w.Errorf("shard %d: token %v of %s after %v", s.Index, s.Token(), member, t.last)
 	}
 	t.last = s.Token()
+	w.tell("%s begins %d", member, s.Index)
 	if t.owner != member {
 		t.owner = member
 		t.moves++
@@ -138,8 +144,10 @@ func (w *world) ended(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := &w.shards[c.hold.Index]
+	w.tell("%s ends %d: %v", c.member, c.hold.Index, context.Cause(c.ctx))
+	running := len(t.calls)
 	t.calls = slices.DeleteFunc(t.calls, func(other *call) bool { return other == c })
-	if len(t.calls) == 0 {
+	if len(t.calls) == 0 && running > 0 {
 		t.freed = time.Now()
 	}
 }
@@ -222,11 +230,14 @@ func (w *world) start(c *lock.Client, f shard.Func, opts ...shard.Options) (stop
 // breaker is the client that breaks holds in tests.
 var breaker = znode.Broken{Owner: "test", Reason: "test"}
 
-// first returns the path of the first contender of a lock.
-func (w *world) first(name string) string {
+// contender returns the path of the first contender of a lock; "" if there is none.
+func (w *world) contender(name string) string {
 	var children []string
 	for _, n := range w.Dump("/locks/" + name) {
 		children = append(children, path.Base(n.Path))
 	}
-	return "/locks/" + name + "/" + znode.Contenders(children)[0].Node
+	if contenders := znode.Contenders(children); len(contenders) > 0 {
+		return "/locks/" + name + "/" + contenders[0].Node
+	}
+	return ""
 }

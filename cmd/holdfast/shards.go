@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/shard"
+)
+
+func newShards(flags *app.Flags) *cobra.Command {
+	var asJSON, fast bool
+	cmd := &cobra.Command{
+		Use:        "shards [GROUP]",
+		SuggestFor: []string{"partitions", "groups", "shard"},
+		Short:      "Show groups of shards: members, owners, and shards without one",
+		Long: `Show the groups of package shard that have members, or one group: its members, the shards
+that have no owner at the moment, and those that another member is to own than the one
+that owns them, by the leader's plan. PLAN is the plan's age, by the ZooKeeper leader's
+clock.
+
+Without a leader there is no plan, but owners are shown. To see who owns a shard takes two
+reads for each; with --fast only the members and the plan are read.
+
+Exit status: 1 if there is no such group, or something could not be read.`,
+		Example: `  holdfast shards
+  holdfast shards orders/partitions
+  holdfast shards orders/partitions --json | jq '.groups[].shards[3].owner'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return app.Usage("want the name of one group, or none")
+			}
+			return nil
+		},
+		ValidArgsFunction: completeName(flags),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
+				groups, err := readGroups(cmd, locks, args, fast)
+				if err != nil {
+					return err
+				}
+				out := cmd.OutOrStdout()
+				switch {
+				case asJSON:
+					return jsonout.Document(out, struct {
+						Groups []shard.Status `json:"groups"`
+					}{groups})
+				case len(args) == 0:
+					return printGroups(out, groups, tree.Estimate(), fast, coloured(cmd))
+				}
+				return printGroup(out, groups[0], tree.Estimate(), fast, coloured(cmd))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	cmd.Flags().BoolVar(&fast, "fast", false, "read members and plan only, and no owners")
+	return cmd
+}
+
+// readGroups returns the named group, or all of them.
+func readGroups(cmd *cobra.Command, locks *lock.Client, names []string, fast bool) (groups []shard.Status, err error) {
+	asked := len(names) > 0
+	if !asked {
+		if names, err = shard.List(cmd.Context(), locks); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		s, err := shard.Read(cmd.Context(), locks, name, fast)
+		if err != nil {
+			return nil, err
+		}
+		if s.Number > 0 {
+			groups = append(groups, s)
+		}
+	}
+	if asked && len(groups) == 0 {
+		return nil, errors.New("group " + strconv.Quote(names[0]) + " has neither members nor shards with an owner")
+	}
+	return groups, nil
+}
+
+// printGroups prints a line for each group.
+func printGroups(w io.Writer, groups []shard.Status, now admin.Time, fast, colour bool) error {
+	if len(groups) == 0 {
+		_, err := fmt.Fprintln(w, "no groups of shards")
+		return err
+	}
+	table := text.Table{Widest: []int{40}, Colour: colour}
+	table.Head("GROUP", "SHARDS", "MEMBERS", "UNOWNED", "MOVING", "PLAN", "LEADER")
+	for _, s := range groups {
+		row := text.Cells(text.Printable(s.Group), strconv.Itoa(s.Number), strconv.Itoa(len(s.Members)))
+		row = append(row, counted(s.Unowned(), fast, text.Red), counted(s.Moving(), fast, text.Yellow))
+		row = append(row, text.Cell{Text: planAge(s, now)}, text.Cell{Text: leaderOf(s)})
+		table.Add(row...)
+	}
+	return table.Print(w)
+}
+
+// counted returns a number for tables; "-" if it was not read.
+func counted(n int, fast bool, style text.Style) text.Cell {
+	switch {
+	case fast:
+		return text.Cell{Text: "-"}
+	case n == 0:
+		return text.Cell{Text: "0"}
+	}
+	return text.Cell{Text: strconv.Itoa(n), Style: style}
+}
+
+func planAge(s shard.Status, now admin.Time) string {
+	if s.Planned.IsZero() {
+		return "none"
+	}
+	return list.Age(max(0, now.Earliest().Sub(s.Planned)), now.Zxid != 0)
+}
+
+func leaderOf(s shard.Status) string {
+	for _, m := range s.Members {
+		if m.Leads {
+			return who(m.Owner, m.Host, m.PID)
+		}
+	}
+	return "none"
+}
+
+func who(owner, host string, pid int) string {
+	return fmt.Sprintf("%s (%s, pid %d)", text.Printable(owner), text.Printable(host), pid)
+}
+
+// printGroup prints a group's members, and the shards that are not where they should be.
+func printGroup(w io.Writer, s shard.Status, now admin.Time, fast, colour bool) error {
+	planned := "no plan"
+	if !s.Planned.IsZero() {
+		planned = "planned " + cmp.Or(planAge(s, now), "?") + " ago"
+	}
+	fmt.Fprintf(w, "%s: %s, %s\n\n", text.Printable(s.Group), text.Count(s.Number, "shard", "shards"), planned)
+	table := text.Table{Widest: []int{40}, Colour: colour}
+	table.Head("MEMBER", "NAME", "WEIGHT", "PLANNED", "OWNS", "LEADS", "OWNER")
+	for _, m := range s.Members {
+		owns, leads := counted(m.Owns, fast, text.Style("")), ""
+		if m.Leads {
+			leads = "yes"
+		}
+		if !fast && m.Owns != m.Shards && !s.Planned.IsZero() {
+			owns.Style = text.Yellow
+		}
+		row := text.Cells(m.ID, text.Printable(m.Name), strconv.Itoa(m.Weight), strconv.Itoa(m.Shards))
+		table.Add(append(row, owns, text.Cell{Text: leads}, text.Cell{Text: who(m.Owner, m.Host, m.PID)})...)
+	}
+	if err := table.Print(w); err != nil || fast {
+		return err
+	}
+	var unowned, moving []string
+	for i, shard := range s.Shards {
+		switch {
+		case shard.Owner == "":
+			unowned = append(unowned, strconv.Itoa(i))
+		case shard.Planned != "" && shard.Owner != shard.Planned:
+			moving = append(moving, fmt.Sprintf("%d (%s to %s)", i, text.Printable(shard.Owner), text.Printable(shard.Planned)))
+		}
+	}
+	_, err := fmt.Fprintf(w, "\nwithout an owner: %s\nto be moved: %s\n", orNone(unowned), orNone(moving))
+	return err
+}
+
+func orNone(texts []string) string {
+	if len(texts) == 0 {
+		return "none"
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/shard"
+)
+
+func TestPrintShards(t *testing.T) {
+	now := time.Unix(1764365000, 0)
+	at := admin.Time{Zxid: 1, Lower: time.Duration(now.UnixNano()), Upper: time.Duration(now.UnixNano())}
+	s := shard.Status{
+		Group: "orders/partitions", Number: 4, Planned: now.Add(-90 * time.Second),
+		Members: []shard.Member{
+			{ID: "aaaaaaaa", Name: "blue\x1b", Owner: "shop", Host: "node1", PID: 17, Weight: 1, Leads: true, Shards: 2, Owns: 1},
+			{ID: "bbbbbbbb", Owner: "shop", Host: "node2", PID: 18, Weight: 2, Shards: 2, Owns: 2},
+		},
+		Shards: []shard.Shard{{Planned: "aaaaaaaa"}, {Planned: "aaaaaaaa", Owner: "bbbbbbbb"}, {Planned: "bbbbbbbb", Owner: "bbbbbbbb"}, {}},
+	}
+	leaderless := shard.Status{Group: "other", Number: 1, Shards: []shard.Shard{{Owner: "cccccccc"}}}
+	var got bytes.Buffer
+	for _, print := range []func() error{
+		func() error { return printGroups(&got, []shard.Status{s, leaderless}, at, false, false) },
+		func() error { return printGroups(&got, []shard.Status{s}, at, true, false) },
+		func() error { return printGroups(&got, nil, at, false, false) },
+		func() error { return printGroup(&got, s, at, false, false) },
+		func() error { return printGroup(&got, leaderless, at, false, false) },
+		func() error { return printGroup(&got, s, admin.Time{}, true, false) },
+	} {
+		if err := print(); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteByte('\n')
+	}
+	golden(t, "shards.txt", got.Bytes())
+}
+
+// TestShards: holdfast shards lists groups and shows one, with and without its owners.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	server := serve(t)
+	locks, err := lock.Dial(t.Context(), []string{server}, lock.WithOwner("shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	command := func(args ...string) (status int, out, errs string) {
+		var o, e bytes.Buffer
+		status = run(t.Context(), append([]string{"shards", "--servers", server}, args...), strings.NewReader(""), &o, &e)
+		return status, o.String(), e.String()
+	}
+	if status, out, errs := command(); status != 0 || out != "no groups of shards\n" {
+		t.Errorf("without groups: status %d, %s%s", status, out, errs)
+	}
+	if status, _, errs := command("orders/partitions"); status != 1 || !strings.Contains(errs, `group "orders/partitions" has neither members`) {
+		t.Errorf("no such group: status %d, %s", status, errs)
+	}
+	g, err := shard.Join(t.Context(), locks, "orders/partitions", 8, shard.Options{Name: "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); g.Stats().Owned < 8; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", g.Stats())
+		}
+	}
+	for _, c := range []struct{ args, says string }{
+		{"", "orders/partitions  8"}, {"--fast", "orders/partitions  8"}, {"orders/partitions", "without an owner: none"},
+		{"orders/partitions --fast", "8 shards"}, {"orders/partitions", "blue"},
+	} {
+		if status, out, errs := command(strings.Fields(c.args)...); status != 0 || !strings.Contains(out, c.says) {
+			t.Errorf("shards %s: status %d, %s%s", c.args, status, out, errs)
+		}
+	}
+	status, out, errs := command("orders/partitions", "--json")
+	var got struct{ Groups []shard.Status }
+	if err := json.Unmarshal([]byte(out), &got); status != 0 || err != nil || len(got.Groups) != 1 || got.Groups[0].Unowned() != 0 || got.Groups[0].Members[0].Owns != 8 {
+		t.Errorf("--json: status %d, %v, %s%s", status, err, out, errs)
+	}
+	if err := g.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status := run(t.Context(), []string{"shards", "a", "b"}, strings.NewReader(""), io.Discard, io.Discard); status != 2 {
+		t.Errorf("two names: status %d", status)
+	}
+}
