@@ -46,13 +46,15 @@ protocol: never two holders, living entries deleted only by their owners or by h
 break, tokens that rise, permits within the number, one leader at a time, a tick recorded
 once. No client is trusted, and no server is asked. Name the version-2 of a server's
 dataDir and dataLogDir, or copies; with the folders of several servers (--logs again) the
-audit also tells where the servers disagree. That is no fault of the locks.
+audit also tells where the servers disagree. That is no fault of the locks. It tells, too,
+where the servers' data was replaced, as by a restore through the admin server: there it
+forgets what was before.
 
 Each violation is printed with its zxid, the rule, and the zxid that it conflicts with;
 holdfast history tells what happened around it. The rules are described at
 https://pkg.go.dev/github.com/holdfast-io/holdfast/lock/history/audit. Writes that the
-log does not let it judge are counted: without a snapshot, those on nodes from before the
-log; and without --skew, purges over a change of ZooKeeper's leader.
+log does not let it judge are counted: those on nodes from before the log, as long as no
+snapshot shows them; and without --skew, purges over a change of ZooKeeper's leader.
 
 Exit status: 1 if nothing was judged or a file could not be read, ` + fmt.Sprint(statusViolations) + ` with violations,
 ` + fmt.Sprint(statusDisagree) + ` if the servers disagree.`,
@@ -155,6 +157,7 @@ type auditedDocument struct {
 	InMiddle   bool               `json:"in_middle"`
 	Snapshot   string             `json:"snapshot,omitempty"`
 	Disagree   string             `json:"disagree,omitempty"`
+	Restored   []string           `json:"restored"` // transactions that do not fit what was before
 	Problems   []string           `json:"problems"`
 }
 
@@ -177,7 +180,10 @@ func auditDocument(f *audit.Findings) auditedDocument {
 	d := auditedDocument{
 		Violations: []auditedViolation{}, Verdicts: f.Total(), Judged: f.Judged, Unjudged: f.Unjudged,
 		Txns: f.Txns, First: hex(f.First), Last: hex(f.Last), From: f.From.UTC(), Until: f.Until.UTC(),
-		InMiddle: f.InMiddle, Snapshot: f.Snapshot, Disagree: hex(f.Disagree), Problems: []string{},
+		InMiddle: f.InMiddle, Snapshot: f.Snapshot, Disagree: hex(f.Disagree), Restored: []string{}, Problems: []string{},
+	}
+	for _, zxid := range f.Restored {
+		d.Restored = append(d.Restored, hex(zxid))
 	}
 	for _, v := range f.Violations {
 		d.Violations = append(d.Violations, auditedViolation{v.Rule, hex(v.Zxid), v.Time.UTC(), v.Path, hex(v.Other), v.Text})
@@ -222,7 +228,12 @@ func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool
 		}
 	}
 	if f.InMiddle {
-		if _, err := fmt.Fprintln(w, "not judged: the order of the contenders of locks from before the log, which begins in the middle, or has a gap, without a snapshot"); err != nil {
+		if _, err := fmt.Fprintln(w, "not judged: the order of the contenders of locks from before the log, which begins in the middle, or from before a gap or a restore"); err != nil {
+			return err
+		}
+	}
+	for _, zxid := range f.Restored {
+		if _, err := fmt.Fprintf(w, "0x%x does not fit what was before: the servers' data was replaced, as by a restore through the admin server\n", zxid); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,12 +48,12 @@ func newHistory(flags *app.Flags) *cobra.Command {
 		Short:      "Tell what happened to locks, from ZooKeeper's own log",
 		Long: `Tell what happened to locks, from the transaction logs of ZooKeeper's servers: who
 joined, held and waited, whose lease ended, who purged, broke or deleted an entry. No
-server is asked, and the folders are only read: name the version-2 of a server's dataDir
-and dataLogDir, or copies. With the folders of several servers (--logs again) gaps are
-filled, and writes that were never committed are left out.
+server is asked, and the folders are only read: name the version-2 of a server's dataDir,
+and that of its dataLogDir, or copies. With the folders of several servers (--logs again)
+gaps are filled. Where they differ, it is not known whether a write took effect.
 
-LOCK is a lock's name or a pattern, as for holdfast ls; without it the locks are listed,
-with what stands out. --at tells who held it at a moment: a time or a zxid.
+LOCK is a lock's name or a pattern, as for holdfast ls; without it the output begins with
+what stands out, and then lists the locks. --at tells who held it at a moment: a time or a zxid.
 
 Times are stamps of ZooKeeper's leader. They are written and read in UTC, or with --local
 in this machine's zone: 03:12 (the last one in the logs), 2026-11-26T03:12:05, or 2h for
@@ -60,7 +61,9 @@ two hours ago. If the leader's clock was stepped, or another server led, the out
 so; a zxid is exact.
 
 A log tells who may have held a lock, not when a client believed that it did: that is
-from granted until released, and at the latest until the end of its lease.
+from granted until released, and at the latest until the end of its lease. What the files
+do not show is told as not known: before the oldest snapshot, after a gap, and after a
+restore through the admin server.
 
 Exit status: 1 if a file could not be read, or there was nothing to tell.`,
 		Example: `  holdfast history orders/42 --logs version-2 --since 03:00 --until 03:30
@@ -248,54 +251,38 @@ func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
 // read applies the logs to m, and adds their problems to r's warnings. It stops when *failed is set.
 // lost is the first problem that may hide transactions, or nil.
 func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *history.Machine, r *incident.Report, failed *error) (lost, err error) {
-	errs := cmd.ErrOrStderr()
-	done := showReading(errs, logs)
+	done := showReading(cmd.ErrOrStderr(), logs)
 	defer func() { done() }()
-	warn := func(err error) {
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	_, err = logs.Follow(ctx, q.span, writing{m, failed, cancel}, func(err error) {
 		r.Warnings = append(r.Warnings, err.Error())
 		var p *txnlog.Problem
 		if errors.As(err, &p) && p.Lost() && lost == nil {
 			lost = err
 		}
+	})
+	if *failed != nil {
+		return lost, *failed
 	}
-	for _, s := range logs.SnapshotsFor(q.span) {
-		if q.span.Since.IsZero() && s.Zxid > 0 && len(logs.Files()) > 0 && !logs.Files()[0].Snapshot && logs.Files()[0].Zxid <= 1 {
-			break // the logs begin with the first transaction, so no snapshot is needed
-		}
-		err := m.Begin(s.Zxid, s.Nodes())
-		if err == nil {
-			q.span.From = s.Zxid + 1
-			break
-		}
-		warn(err)
-		m.Reset()
-	}
-	q.span.Since = time.Time{} // the state at that time needs all transactions before it
-	for t, err := range logs.Txns(q.span) {
-		switch {
-		case cmd.Context().Err() != nil:
-			return lost, fmt.Errorf("reading the logs: %w", cmd.Context().Err())
-		case *failed != nil:
-			return lost, *failed
-		case err != nil:
-			warn(err)
-			var p *txnlog.Problem
-			if !errors.As(err, &p) || p.Kind != txnlog.ProblemGap {
-				continue
-			}
-			m.Gap()
-			if s := p.Snapshot; s != nil {
-				if err := m.Resume(s.Zxid, s.Nodes()); err != nil {
-					warn(err)
-					m.Gap()
-				}
-			}
-		default:
-			m.Apply(&t)
-		}
+	if err != nil {
+		return lost, fmt.Errorf("reading the logs: %w", err)
 	}
 	m.End()
 	return lost, nil
+}
+
+// writing is a machine whose events are written out. If that fails, it ends the reading.
+type writing struct {
+	*history.Machine
+	failed *error
+	cancel context.CancelCauseFunc
+}
+
+func (w writing) Apply(t *txnlog.Txn) {
+	if w.Machine.Apply(t); *w.failed != nil {
+		w.cancel(*w.failed)
+	}
 }
 
 // why returns the reason why there is nothing to report; "" if there is something.
@@ -309,7 +296,7 @@ func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.St
 		seen = r.Owned || stream != nil && stream.Owned
 	}
 	if seen {
-		if stream == nil && len(r.Rows) == 0 && len(q.machine.At) == 0 {
+		if stream == nil && len(r.Rows) == 0 && len(q.machine.At) == 0 && (!q.report.Overview || len(r.Locks) == 0) {
 			return "nothing happened at that time: the logs go from " + first.In(q.report.Zone).Format(time.DateTime) + " to " + last.In(q.report.Zone).Format("2006-01-02 15:04:05 MST")
 		}
 		return ""
@@ -323,7 +310,11 @@ func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.St
 	case q.report.What != "":
 		what = "no lock that matches " + q.report.What
 	}
-	s := fmt.Sprintf("%s in these logs, which go from %s to %s", what, first.In(q.report.Zone).Format(time.DateTime), last.In(q.report.Zone).Format("2006-01-02 15:04:05 MST"))
+	s := ""
+	if m.Blind() {
+		s = "not known, because the logs begin in the middle, or have a gap, and no snapshot shows the state since: "
+	}
+	s += fmt.Sprintf("%s in these logs, which go from %s to %s", what, first.In(q.report.Zone).Format(time.DateTime), last.In(q.report.Zone).Format("2006-01-02 15:04:05 MST"))
 	if others := m.Others(); len(others) > 0 {
 		s += "; they have " + strings.Join(others, ", ")
 	}

@@ -192,7 +192,7 @@ func TestHistoryDamage(t *testing.T) {
 		event  string // printed in spite of the damage
 	}{
 		"cut off": {whole[:len(whole)/2], "warning: ", 0, "granted   #3"},
-		"damaged": {damaged, "warning: ", app.StatusFailed, "granted   #6"},
+		"damaged": {damaged, "warning: ", app.StatusFailed, "renewed   #6"},
 		"no log":  {[]byte("not a log"), "warning: ", app.StatusFailed, ""},
 	} {
 		dir := t.TempDir()

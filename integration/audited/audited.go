@@ -80,7 +80,9 @@ func (a *Auditor) observe(x txnlog.Txn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if x.Zxid <= a.last || a.last == 0 {
-		a.audits, a.seen = append(a.audits, audit.New([]txnlog.Node{}, audit.Options{Grace: a.grace, Clock: a.clock})), 0
+		next := audit.New(audit.Options{Grace: a.grace, Clock: a.clock})
+		_ = next.Begin(0, nil) // an ensemble without data; without nodes, it cannot fail
+		a.audits, a.seen = append(a.audits, next), 0
 	}
 	a.last = x.Zxid
 	now := a.audits[len(a.audits)-1]

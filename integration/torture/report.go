@@ -14,7 +14,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
 // report has the figures of a run.
@@ -126,12 +125,16 @@ func (t *torture) tellAudit(r *report) {
 	if f.Total() == 0 {
 		r.wrong = append(r.wrong, "the audit judged nothing")
 	}
+	if len(f.Restored) > 0 && t.version.MayDiverge() {
+		r.add("the audit proves nothing", "the servers' logs contradict themselves at %#x", f.Restored)
+		return
+	}
 	var all []string
 	for _, v := range f.Violations {
-		if all = append(all, v.String()); v.Rule == audit.Log && t.version.MayDiverge() {
-			r.add("the audit proves nothing", "the servers' logs contradict themselves: %v", v)
-			return
-		}
+		all = append(all, v.String())
+	}
+	for _, zxid := range f.Restored {
+		all = append(all, fmt.Sprintf("%#x contradicts the log before it", zxid))
 	}
 	r.none("writes that the protocol does not permit", all)
 }

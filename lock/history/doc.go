@@ -19,6 +19,8 @@
 //	purged         another client deleted the entry after its lease
 //	swept          the reaper deleted the entry
 //	removed        another client deleted the entry during its lease: by hand, or by a break
+//	ended          a session deleted the entry of which the log does not show whether it was its
+//	               client's: that client's session had ended, or wrote it before the log begins
 //	session_ended  the entry, of another library, ended with its session
 //	vanished       the log does not show the entry after a gap
 //	broken         a client force-released the hold, and why
@@ -32,9 +34,19 @@
 //	tick           a run of a job was recorded, see package schedule
 //	leader         another server leads: stamps are of another clock
 //	clock          the leader's clock was stepped
+//	restored       the servers' data was replaced before: the transaction does not fit what is known
+//
+// # What is known
+//
+// A Machine follows a log with [txnlog.Log.Follow]. It knows the entries of a lock from a snapshot on,
+// or from when the lock's node was created. Else, after a gap, a restore, or a transaction on which the
+// folders differ, and while a snapshot was saved that lacks one of its entries, the lock is not sure:
+// then only an entry whose record shows the grant is granted, and [State.Unknown] is set. A lock becomes
+// sure again with the next snapshot, or when an entry that excludes all others has recorded its grant.
 //
 // # What a log cannot tell
 //
+//   - What was there before the oldest snapshot that it reaches.
 //   - When a client believed that it held the lock: at most from granted until the end of the lease
 //     ([Event.Lease]), or until released. Clients count a lease from before they send the write, so
 //     they stop believing before the stamped end.

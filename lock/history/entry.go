@@ -49,10 +49,13 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	if !matches {
 		return
 	}
-	if e.Leased() {
+	if e.fresh = true; e.Leased() {
 		e.keep(op.Data)
 	}
 	q := m.queue(lock)
+	if q.find(name.Node) >= 0 && q.sure() {
+		m.restored(q, false)
+	}
 	q.add(e)
 	m.mortal = m.mortal || op.Ephemeral
 	joined := m.about(Joined, q, e)
@@ -107,8 +110,11 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 			}
 			return
 		}
+		if q = m.queue(lock); q.sure() {
+			m.restored(q, false)
+		}
 		// The entry was created before the log began, or in a gap.
-		m.found(lock, name, &txnlog.Node{Data: op.Data, Mtime: t.Time, Version: op.Version}).written = m.clock.point
+		m.found(lock, name, &txnlog.Node{Data: op.Data, Mtime: t.Time, Version: op.Version}, false).written = m.clock.point
 		q = m.locks[lock]
 		i = q.find(name.Node)
 		q.entries[i].written.zxid--
@@ -122,7 +128,15 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 	if !ok {
 		after = znode.ReadEntry(name, op.Data, stat)
 	}
-	if !c.in || after.Record.Shared {
+	if c.unseen {
+		if !after.Leased() || after.Record.Broken != nil {
+			return // when its client wrote it last is still not known
+		}
+		c.unseen, before, c.recorded = false, after, after.Granted()
+		q.unseen--
+		c.Entry = after
+	}
+	if !c.in || after.Record.Shared || q.partial {
 		m.touch(q)
 	}
 	if !after.Leased() {
@@ -221,6 +235,7 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, 
 		e.By = clientOf(&before.Record) // the previous owner
 	}
 	m.tell(q, e)
+	q.complete(c)
 	m.record(q, c)
 }
 

@@ -21,6 +21,7 @@ const (
 	Purged       Kind = "purged"
 	Swept        Kind = "swept"
 	Removed      Kind = "removed"
+	Ended        Kind = "ended"
 	SessionEnded Kind = "session_ended"
 	Vanished     Kind = "vanished"
 	Broken       Kind = "broken"
@@ -36,12 +37,13 @@ const (
 	Tick         Kind = "tick"
 	Leader       Kind = "leader"
 	Clock        Kind = "clock"
+	Restored     Kind = "restored"
 )
 
 // Ends reports whether the event ends its entry.
 func (k Kind) Ends() bool {
 	switch k {
-	case Released, Withdrawn, Purged, Swept, Removed, SessionEnded, Vanished:
+	case Released, Withdrawn, Purged, Swept, Removed, Ended, SessionEnded, Vanished:
 		return true
 	}
 	return false

@@ -11,6 +11,7 @@ import (
 // Reasons of Removed.
 const (
 	byUnknown = "by a session that wrote no entry: by hand, unless it is a new session of the entry's client"
+	byEither  = "by a session that wrote no entry: its client's next one, or by hand"
 	byAnother = "by another client, during the lease"
 )
 
@@ -21,8 +22,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	e.Late = c.lapsed
 	s := m.sessions[m.txn.Session]
 	unknown := s == nil || !s.client.Known()
-	// If the log begins after the entry's last write, an unknown session counts as the owner's.
-	own := m.txn.Session == c.session || !unknown && s.client == c.client || unknown && c.session == 0
+	own := m.txn.Session == c.session || !unknown && s.client == c.client
 	switch {
 	case ended:
 		e.Kind = SessionEnded
@@ -50,6 +50,9 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 		}
 	case !e.By.Known():
 		e.Reason = byUnknown
+		if m.sessions[c.session] == nil || c.unseen { // its client's session has ended, or is not known
+			e.Kind, e.Reason = Ended, byEither
+		}
 		m.nameless[m.txn.Session] = Client{}
 	default:
 		e.Reason = byAnother

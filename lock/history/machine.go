@@ -1,7 +1,6 @@
 package history
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -33,6 +32,9 @@ type Machine struct {
 	moments  moments
 	mortal   bool             // there was an entry that ends with its session
 	seen     bool             // the log has shown something of a matching lock
+	blind    bool             // there may be locks that the files have not shown
+	known    Known            // see Known
+	begun    int64            // zxid of the last snapshot; 0: none
 	touched  []*queue         // locks that the present transaction has changed
 	first    time.Time        // stamp of the first transaction; zero: none yet
 	others   map[string]bool  // roots of other locks in the log, at most fewNames
@@ -67,6 +69,16 @@ func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp
 // Zxid returns the zxid of the last transaction; 0 if there was none.
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
+// Known is when the state became known.
+type Known struct {
+	Time time.Time // stamp of the last transaction before, or of the first one
+	Zxid int64
+}
+
+// Known returns from when on all locks are known, if the log begins before; zero: they are known from
+// its beginning, or ([Machine.Blind]) not even at its end.
+func (m *Machine) Known() Known { return m.known }
+
 // Elsewhere returns up to eight nodes outside of the root that have locks below them, sorted.
 func (m *Machine) Elsewhere() []string {
 	all := slices.Sorted(maps.Keys(m.others))
@@ -83,13 +95,13 @@ func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked))
 func (m *Machine) Resolve(e Event) Event {
 	by := m.nameless[e.Session]
 	switch {
-	case e.Kind != Removed || e.By.Known() || !by.Known():
+	case e.Kind != Removed && e.Kind != Ended || e.By.Known() || !by.Known():
 	case by == e.Who && e.In:
 		e.Kind, e.Reason = Released, ""
 	case by == e.Who:
 		e.Kind, e.Reason = Withdrawn, ""
 	default:
-		e.By, e.Reason = by, byAnother
+		e.Kind, e.By, e.Reason = Removed, by, byAnother
 	}
 	return e
 }
@@ -100,96 +112,8 @@ func (m *Machine) Elapsed(e Event) time.Duration {
 	return m.clock.between(point{}, point{e.Zxid, e.mono})
 }
 
-// Begin gives the Machine the nodes of a snapshot, in any order, before the first call of Apply.
-// snapshot is the snapshot's zxid. Begin ignores nodes that were created later, because the log will
-// show them.
-func (m *Machine) Begin(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
-	for n, err := range nodes {
-		if err != nil {
-			return err
-		}
-		if n.Czxid <= snapshot {
-			m.begin(&n)
-		}
-	}
-	return nil
-}
-
-// Reset forgets the nodes of a snapshot whose reading has failed.
-func (m *Machine) Reset() {
-	clear(m.locks)
-	clear(m.jobs)
-	m.touched = nil
-}
-
 // Seen reports whether the log has shown anything of a matching lock.
 func (m *Machine) Seen() bool { return m.seen }
-
-// Gap tells the Machine that transactions are missing here. Entries that do not appear again count
-// as vanished after their leases and the grace. See [Machine.Resume].
-func (m *Machine) Gap() {
-	for _, q := range m.locks {
-		for _, c := range q.entries {
-			c.doubted = true
-		}
-	}
-}
-
-// Resume makes the Machine go on after [Machine.Gap] with the nodes of a snapshot from the time of
-// the gap. snapshot is the snapshot's zxid. After an error call Gap again: the state is partly that
-// of the snapshot.
-func (m *Machine) Resume(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
-	there := map[string]bool{} // names of entries and locks' nodes
-	for n, err := range nodes {
-		if err != nil {
-			return err
-		}
-		if name, ok := m.name(n.Path); ok && n.Czxid <= snapshot {
-			there[name] = true
-			m.resume(name, &n)
-		}
-	}
-	for name, q := range m.locks {
-		for i := len(q.entries) - 1; i >= 0; i-- {
-			if !there[name+"/"+q.names[i].Node] {
-				m.vanish(q, i)
-			}
-		}
-		if !there[name] && len(q.entries) == 0 {
-			delete(m.locks, name)
-		}
-		m.touch(q)
-	}
-	return nil
-}
-
-// resume replaces what is known of a node by what a snapshot shows.
-func (m *Machine) resume(name string, n *txnlog.Node) {
-	lock, node := split(name)
-	q := m.locks[lock]
-	if _, ok := znode.Parse(node); !ok || q == nil {
-		m.begin(n)
-		return
-	}
-	i := q.find(node)
-	if i < 0 {
-		m.begin(n)
-		if i = q.find(node); i < 0 {
-			return
-		}
-	}
-	c := q.entries[i]
-	if c.doubted = false; n.Mzxid > c.written.zxid {
-		stat := c.Stat
-		stat.Mzxid, stat.Mtime, stat.Version = n.Mzxid, n.Mtime.UnixMilli(), n.Version
-		c.Entry, c.raw = znode.ReadEntry(c.Name, n.Data, stat), nil
-		c.expires, c.stamp, c.session, c.risk, c.lapsed = [2]int{}, n.Mtime, 0, false, false
-		c.written = point{n.Mzxid, m.clock.mono + n.Mtime.Sub(m.clock.stamp)}
-		if c.Leased() {
-			c.client = clientOf(&c.Record)
-		}
-	}
-}
 
 // Apply applies the next transaction, and emits its events. It uses t until the next call of Apply
 // or End.
@@ -201,6 +125,10 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 	m.txn = t
 	if e, ok := m.clock.advance(t.Zxid, t.Time); ok {
 		m.emit(e)
+	}
+	if t.Disputed {
+		m.dispute(t)
+		return
 	}
 	wrote := false
 	for i := range t.Ops {
@@ -313,7 +241,7 @@ func (m *Machine) identify(lock string, c Client) *session {
 func (m *Machine) queue(name string) *queue {
 	q := m.locks[name]
 	if q == nil {
-		q = &queue{name: name, rules: znode.Rules{Kind: znode.Mutex}}
+		q = &queue{name: name, rules: znode.Rules{Kind: znode.Mutex}, partial: m.blind}
 		m.locks[name] = q
 		m.seen = true
 	}

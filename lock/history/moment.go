@@ -24,6 +24,7 @@ type Moment struct {
 	Time  time.Time // stamp of that transaction
 	Where Where
 	Locks []State // the locks that have contenders, sorted by name
+	Blind bool    // there may have been other locks, which the files have not shown
 }
 
 // Where is the place of a moment in the log.
@@ -32,7 +33,7 @@ type Where string
 // The places of moments.
 const (
 	Within Where = "within"
-	Before Where = "before" // the log begins later: the state is unknown, unless a snapshot shows it
+	Before Where = "before" // the log, or the snapshot that it begins with, is later: the state is not known
 	After  Where = "after"  // the log ends earlier: the state is that of its end
 	// Skipped: the leader's clock was stepped over that time, or the leader changed, so that no
 	// leader's clock showed it.
@@ -47,6 +48,10 @@ type State struct {
 	Holders []Holder // contenders whose turn had come; their leases had not ended
 	Lapsed  []Holder // contenders whose turn had come; their leases had ended, but they blocked the lock
 	Waiters []Holder
+	// Unknown: not all entries of the lock were known at the moment. Then Holders and Lapsed have only
+	// those whose records show the grant, and Unclear has the others: each may have held or waited.
+	Unknown bool
+	Unclear []Holder
 }
 
 // Holder is a contender at a moment.
@@ -54,7 +59,7 @@ type Holder struct {
 	Entry    string
 	Client   Client
 	Role     string
-	Since    time.Time // when its turn came; zero: it waits, or its turn came before the log began
+	Since    time.Time // when its turn came; zero: it waits, or the files do not show when
 	Granted  int64     // transaction at Since; 0 if Since is zero
 	Recorded time.Time // time of the grant, as the client recorded it; zero: not recorded before the moment
 	Written  time.Time // stamp of its last write
@@ -94,9 +99,14 @@ func (c *moments) before(m *Machine, t *txnlog.Txn) {
 		byZxid := a.Time.IsZero()
 		switch {
 		case prev.IsZero():
-			if byZxid && a.Zxid < t.Zxid || !byZxid && a.Time.Before(t.Time) {
-				c.add(m, i, Before, t)
+			if byZxid && a.Zxid >= t.Zxid || !byZxid && !a.Time.Before(t.Time) {
+				continue
 			}
+			where := Before
+			if byZxid && m.begun > 0 && a.Zxid >= m.begun {
+				where = Within // the snapshot shows it; it has no stamp
+			}
+			c.add(m, i, where, t)
 		case byZxid && a.Zxid >= last && a.Zxid < t.Zxid, !byZxid && !a.Time.Before(prev) && a.Time.Before(t.Time):
 			c.add(m, i, Within, t)
 		case byZxid || a.Time.Before(prev) || !t.Time.Before(prev):
@@ -112,8 +122,10 @@ func (c *moments) before(m *Machine, t *txnlog.Txn) {
 // add adds the present state as that of moment i. next is the transaction after the moment; nil:
 // none.
 func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
-	f := found{Moment: Moment{Asked: c.asked[i], Index: i, Where: where}, last: m.clock.point, next: m.clock.zxid}
-	if stamp := m.clock.stamp; !stamp.IsZero() {
+	f := found{Moment: Moment{Asked: c.asked[i], Index: i, Where: where, Blind: m.blind || where == Before}, last: m.clock.point, next: m.clock.zxid}
+	if where == Within && m.clock.stamp.IsZero() {
+		f.Zxid = m.begun
+	} else if stamp := m.clock.stamp; !stamp.IsZero() {
 		f.Zxid, f.Moment.Time = m.clock.zxid, stamp
 		if !f.Asked.Time.IsZero() {
 			f.after = max(0, f.Asked.Time.Sub(stamp))
@@ -126,7 +138,7 @@ func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 		}
 	}
 	for name, q := range m.locks {
-		if len(q.entries) > 0 && m.o.Match(name) {
+		if (len(q.entries) > 0 || !q.sure()) && m.o.Match(name) && where != Before {
 			f.Locks = append(f.Locks, q.state())
 		}
 	}
@@ -185,6 +197,9 @@ func (s *State) judge(c *clock, last point, after time.Duration) {
 	for i := range s.Waiters {
 		s.Waiters[i].judge(c, last, after)
 	}
+	for i := range s.Unclear {
+		s.Unclear[i].judge(c, last, after)
+	}
 	all := s.Holders
 	s.Holders = nil
 	for _, h := range all {
@@ -213,7 +228,7 @@ func (m *Machine) Moments() (all []Moment) {
 // state returns the lock's present state. All contenders whose turn has come are in Holders; judge
 // moves some of them to Lapsed.
 func (q *queue) state() State {
-	s := State{Lock: q.name, Kind: q.rules.Kind, Permits: q.rules.Capacity}
+	s := State{Lock: q.name, Kind: q.rules.Kind, Permits: q.rules.Capacity, Unknown: !q.sure()}
 	for _, c := range q.entries {
 		h := Holder{Entry: c.Node, Client: c.client, Role: c.role(q.rules.Kind), Written: c.stamp, Write: c.written.zxid,
 			Lease: c.ends(), Detached: c.Record.Detached, at: c.written}
@@ -225,6 +240,10 @@ func (q *queue) state() State {
 		}
 		if c.Granted() {
 			h.Recorded = time.UnixMilli(c.Record.AcquiredAt)
+		}
+		if s.Unknown && (!c.in || c.doubted) {
+			s.Unclear = append(s.Unclear, h)
+			continue
 		}
 		if !c.in {
 			s.Waiters = append(s.Waiters, h)

@@ -26,6 +26,9 @@ func ask(times ...time.Duration) (all []Asked) {
 // holders, of lapsed holders in brackets, and of waiters after a colon.
 func told(m Moment) string {
 	s := fmt.Sprintf("%d %s", m.Index, m.Where)
+	if m.Blind {
+		s += ", others unknown"
+	}
 	owners := func(all []Holder) string {
 		var names []string
 		for _, h := range all {
@@ -35,6 +38,9 @@ func told(m Moment) string {
 	}
 	for _, l := range m.Locks {
 		s += " " + l.Lock + "=" + owners(l.Holders)
+		if l.Unknown {
+			s += "?" + owners(l.Unclear)
+		}
 		if len(l.Lapsed) > 0 {
 			s += "[" + owners(l.Lapsed) + "]"
 		}
@@ -59,12 +65,12 @@ func TestMoments(t *testing.T) {
 				l.take(1, "l", "x").after(10*sec).join(2, "l", "y", 1).after(10*sec).do(1, del(e("l", 0))...).after(5*sec).renew(2, "l", "y", 1)
 			},
 			at:   ask(-sec, 0, 5*sec, 10*sec, 19*sec, 20*sec, 24*sec, 26*sec),
-			want: []string{"0 before", "1 within l=x", "2 within l=x", "3 within l=x:y", "4 within l=x:y", "5 within l=y", "6 within l=y", "7 after l=y"},
+			want: []string{"0 before, others unknown", "1 within l=x", "2 within l=x", "3 within l=x:y", "4 within l=x:y", "5 within l=y", "6 within l=y", "7 after l=y"},
 		},
 		"by zxid": {
 			write: func(l *tape) { l.take(1, "l", "x").join(2, "l", "y", 1).do(1, del(e("l", 0))...) },
 			at:    []Asked{{Zxid: 5}, {Zxid: 1<<32 + 1}, {Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 1<<32 + 4}},
-			want:  []string{"0 before", "1 within l=x", "2 within l=x:y", "3 within l=y", "4 after l=y"},
+			want:  []string{"0 before, others unknown", "1 within l=x", "2 within l=x:y", "3 within l=y", "4 after l=y"},
 		},
 		"the lease has ended, its entry is there": {
 			write: func(l *tape) {
@@ -160,12 +166,12 @@ func TestSnapshot(t *testing.T) {
 		node(e("n", 0), l.record("z"), 1<<32+12, 0), // created later than the snapshot
 		node("/elsewhere", nil, 1, 0),
 	}
-	m, events := l.play(Options{At: ask(2*time.Second, -time.Second)}, begin...)
+	m, events := l.play(Options{At: append(ask(2*time.Second, -time.Second), Asked{Zxid: 1<<32 + 5})}, begin...)
 	want := []string{"0s joined l y", "5s renewed l x", "6s released l x", "6s granted l y"}
 	if got := briefs(events); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	if got, want := told(m.Moments()[1]), "1 before l=x"; got != want {
+	if got, want := told(m.Moments()[1])+"; "+told(m.Moments()[2]), "1 before, others unknown; 2 within l=x"; got != want {
 		t.Errorf("at the beginning: %q, want %q", got, want)
 	}
 	s := m.Moments()[0].Locks[0]
@@ -177,10 +183,23 @@ func TestSnapshot(t *testing.T) {
 // TestWithoutSnapshot: an entry whose join is not in the log has events from its first write on.
 func TestWithoutSnapshot(t *testing.T) {
 	l := newTape()
-	l.renew(1, "l", "x", 0, l.granted).after(time.Second).do(1, del(e("l", 0))...).do(2, del(e("m", 0))...)
-	_, events := l.play(Options{})
-	want := []string{"0s renewed l x", "0s granted l x", "1s released l x"}
+	l.renew(1, "l", "x", 0, l.granted).renew(2, "l", "y", 1).after(time.Second).do(1, del(e("l", 0))...).do(2, del(e("m", 0))...)
+	var events []Event
+	m := New(Options{Root: "/locks", At: []Asked{{Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 5}}}, func(e Event) { events = append(events, e) })
+	m.Gap()
+	for i := range l.txns {
+		m.Apply(&l.txns[i])
+	}
+	m.End()
+	want := []string{"0s renewed l x", "0s renewed l y", "1s released l x"}
 	if got := briefs(events); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	got := []string{}
+	for _, moment := range m.Moments() {
+		got = append(got, told(moment))
+	}
+	if want := []string{"0 within, others unknown l=x?y", "1 within, others unknown l=?y", "2 before, others unknown"}; !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
@@ -200,15 +219,15 @@ func TestGap(t *testing.T) {
 		}
 		m.Apply(&l.txns[i])
 	}
-	want := []string{"20s renewed l y", "40s renewed l y", "40s vanished l x", "40s granted l y", "40s recorded l y"}
+	want := []string{"20s renewed l y", "20s recorded l y", "35s at_risk l y", "40s renewed l y", "40s vanished l x"}
 	if got := briefs(events); !slices.Equal(got[4:], want) {
 		t.Errorf("got %q\nwant %q", got[4:], want)
 	}
 }
 
-// TestResume: after a gap, a snapshot shows which entries have vanished, which are new, and which
+// TestBegin: after a gap, a snapshot shows which entries have vanished, which are new, and which
 // were renewed.
-func TestResume(t *testing.T) {
+func TestBegin(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").join(2, "l", "y", 1).take(3, "gone", "z")
 	gap := len(l.txns)
@@ -222,7 +241,7 @@ func TestResume(t *testing.T) {
 			snapshot := []txnlog.Node{node(lockPath("l"), parent(znode.Mutex), 1<<32+1, 0), node(e("l", 1), l.record("y"), 1<<32+2, 30*time.Second),
 				node(e("l", 2), l.record("w"), 1<<32+60, 20*time.Second), node(e("n", 0), l.record("v"), 1<<32+102, time.Minute)}
 			snapshot[1].Mzxid = 1<<32 + 70
-			err := m.Resume(1<<32+80, func(yield func(txnlog.Node, error) bool) {
+			err := m.Begin(1<<32+80, func(yield func(txnlog.Node, error) bool) {
 				for _, n := range snapshot {
 					if !yield(n, nil) {
 						return
@@ -242,7 +261,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	slices.Sort(got[:2]) // events of several locks, in any order
-	want := []string{"0s vanished gone z", "0s vanished l x", "40s renewed l y", "40s granted l y", "41s withdrawn l w"}
+	want := []string{"0s vanished gone z", "0s vanished l x", "40s renewed l y", "41s ended l w: by a session that wrote no entry: its client's next one, or by hand"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

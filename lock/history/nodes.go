@@ -7,7 +7,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-func (m *Machine) begin(n *txnlog.Node) {
+// begin adds a node that existed after the transaction zxid.
+func (m *Machine) begin(zxid int64, n *txnlog.Node) {
+	later := n.Lost || n.Mzxid > zxid // its data is not known, see [txnlog.Exact]
 	if m.o.Jobs != "" {
 		if job, ok := strings.CutPrefix(n.Path, m.o.Jobs+"/"); ok {
 			if m.matchesJob(job) {
@@ -23,23 +25,26 @@ func (m *Machine) begin(n *txnlog.Node) {
 	lock, node := split(name)
 	if entry, ok := znode.Parse(node); ok && lock != znode.Inbox {
 		if m.o.Match(lock) {
-			m.found(lock, entry, n)
+			m.found(lock, entry, n, later)
 		}
 		return
 	}
-	if _, ok := znode.AnchorOf(node); ok {
-		if a, err := znode.DecodeAnchor(n.Data); err == nil && m.o.Match(lock) {
-			m.queue(lock).rules.Capacity = a.Capacity()
+	if isAnchor(node) {
+		if a, err := znode.DecodeAnchor(n.Data); m.o.Match(lock) && (err == nil || later) {
+			q := m.queue(lock)
+			q.rules.Capacity, q.vague.anchor = a.Capacity(), later
 		}
 		return
 	}
 	if p, err := znode.DecodeParent(n.Data); err == nil && m.o.Match(name) && p.Kind.IsLock() {
-		m.queue(name).setParent(n.Data, p)
+		q := m.queue(name)
+		q.setParent(n.Data, p)
+		q.vague.node = later
 	}
 }
 
-// found adds an entry that was created before the log began, or in a gap.
-func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender {
+// found adds an entry that was created before the log began, or in a gap. later: its data is not known.
+func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node, later bool) *contender {
 	q := m.queue(lock)
 	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
 	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
@@ -48,6 +53,9 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 	}
 	if c.Leased() {
 		c.client, c.recorded = clientOf(&c.Record), c.Granted()
+	}
+	if c.unseen = later; later {
+		c.Record, c.client = znode.Record{}, Client{}
 	}
 	q.add(c)
 	m.mortal = m.mortal || n.EphemeralOwner != 0
@@ -58,6 +66,9 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 func (m *Machine) create(op *txnlog.Op) {
 	if m.job(op) {
 		return
+	}
+	if m.blind && (op.Path == m.o.Root || strings.HasPrefix(m.o.Root, op.Path+"/")) {
+		m.blind = false // there are no locks below a new root
 	}
 	name, ok := m.name(op.Path)
 	if !ok {
@@ -73,7 +84,7 @@ func (m *Machine) create(op *txnlog.Op) {
 		m.join(lock, entry, op)
 		return
 	}
-	if _, ok := znode.AnchorOf(node); ok {
+	if isAnchor(node) {
 		if !m.o.Match(lock) {
 			if len(m.unasked) < fewNames {
 				m.unasked[lock] = true
@@ -88,6 +99,10 @@ func (m *Machine) create(op *txnlog.Op) {
 	}
 	if p, err := znode.DecodeParent(op.Data); err == nil && p.Kind.IsLock() {
 		q := m.queue(name)
+		if q.raw != nil && q.sure() {
+			m.restored(q, true)
+		}
+		q.begins()
 		q.setParent(op.Data, p)
 		e := m.event(Made, name)
 		e.Of = string(p.Kind)
@@ -123,7 +138,11 @@ func (m *Machine) set(op *txnlog.Op) {
 	if !ok {
 		return
 	}
-	if q := m.locks[name]; q != nil && string(q.raw) == string(op.Data) {
+	q := m.locks[name]
+	if q != nil {
+		q.vague.node = false
+	}
+	if q != nil && string(q.raw) == string(op.Data) {
 		return // a join writes the same data again, to get the Stat in the reply
 	}
 	lock, node := split(name)
@@ -135,9 +154,11 @@ func (m *Machine) set(op *txnlog.Op) {
 		m.write(lock, entry, op)
 		return
 	}
-	if _, ok := znode.AnchorOf(node); ok {
+	if isAnchor(node) {
 		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(lock) {
-			m.capacity(m.queue(lock), a.Capacity())
+			q = m.queue(lock)
+			q.vague.anchor = false
+			m.capacity(q, a.Capacity())
 		}
 		return
 	}
@@ -148,7 +169,7 @@ func (m *Machine) set(op *txnlog.Op) {
 	if err != nil || !p.Kind.IsLock() {
 		return
 	}
-	q := m.queue(name)
+	q = m.queue(name)
 	fresh := q.raw == nil || p.Adopted && !q.adopted
 	q.setParent(op.Data, p)
 	if fresh {
@@ -183,6 +204,8 @@ func (m *Machine) delete(path string) {
 		q.remove(i)
 		m.touch(q)
 		m.forget(q)
+	} else if _, ok := znode.Parse(node); ok && q.raw != nil && q.sure() {
+		m.restored(q, false)
 	}
 }
 
@@ -234,7 +257,7 @@ func (m *Machine) ephemeral() (all []*queue) {
 
 // forget drops a lock that has no entries and whose node the log has not shown.
 func (m *Machine) forget(q *queue) {
-	if len(q.entries) == 0 && q.raw == nil {
+	if len(q.entries) == 0 && q.raw == nil && !q.disputed {
 		delete(m.locks, q.name)
 	}
 }

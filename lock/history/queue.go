@@ -19,6 +19,12 @@ type queue struct {
 	ephemeral int          // number of entries that end with their session
 	made      Event        // the event Made, until it is emitted; without a Kind: none
 	touched   bool         // it is in Machine.touched
+
+	partial  bool                        // it may have entries that the files have not shown
+	disputed bool                        // a disputed transaction would have changed it
+	vague    struct{ node, anchor bool } // whose data is not known: that of the snapshot is missing, or of later
+	unseen   int                         // number of entries whose data is not known
+	blurred  bool                        // it was not sure before the present transaction
 }
 
 // contender is an entry.
@@ -36,6 +42,8 @@ type contender struct {
 	lapsed   bool      // Expired was emitted, for this lease
 	breaker  int64     // the session that force-released it; 0: none
 	doubted  bool      // not seen since a gap in the log
+	fresh    bool      // created since the lock became partial
+	unseen   bool      // its data is not known: the snapshot lacks it, or has that of a later write
 
 	raw     []byte // data of the last write by its owner; empty: decode the next write
 	expires [2]int // begin and end of the number of expires_at in raw; equal: there is none
@@ -43,6 +51,12 @@ type contender struct {
 
 func (q *queue) setParent(data []byte, p znode.Parent) {
 	q.raw, q.adopted, q.rules.Kind = append(q.raw[:0], data...), p.Adopted, p.Kind
+}
+
+// begins makes the lock one whose node is created now, without entries.
+func (q *queue) begins() {
+	q.partial, q.disputed, q.blurred = false, false, false
+	q.vague.node, q.vague.anchor = false, false
 }
 
 func (q *queue) find(node string) int {
@@ -63,9 +77,15 @@ func (q *queue) add(e *contender) {
 	if e.Stat.EphemeralOwner != 0 {
 		q.ephemeral++
 	}
+	if e.unseen {
+		q.unseen++
+	}
 }
 
 func (q *queue) remove(i int) {
+	if q.entries[i].unseen {
+		q.unseen--
+	}
 	if q.entries[i].Stat.EphemeralOwner != 0 {
 		q.ephemeral--
 	}
@@ -137,18 +157,24 @@ func (m *Machine) capacity(q *queue, to int32) {
 }
 
 // admit emits Granted for the contenders whose turn has come. First it emits Made if Made was not
-// emitted yet, and Vanished for the entries that giveUp removes.
+// emitted yet, and Vanished for the entries that giveUp removes. If the lock is not sure, only a
+// recorded grant shows a turn. Then, and if it was not sure before, it is not known when the turn came.
 func (m *Machine) admit(q *queue, stamp time.Time) {
 	m.tellMade(q)
 	m.giveUp(q)
+	quiet := m.txn == nil || q.blurred || !q.sure()
 	for i, c := range q.entries {
-		if !c.in && !q.turn(i) {
+		sure := q.sure()
+		if !c.in && sure && !q.turn(i) {
 			break
 		}
-		if !c.in && m.enters(c) {
+		if !c.in && m.enters(c) && (sure || c.Granted()) {
 			c.in, c.granted = true, m.clock.point
-			if m.txn == nil {
-				continue // its turn came before the log began, as far as is known
+			if quiet {
+				if m.txn != nil {
+					m.record(q, c)
+				}
+				continue
 			}
 			c.since = stamp
 			e := m.about(Granted, q, c)
@@ -159,6 +185,7 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 			m.record(q, c)
 		}
 	}
+	q.blurred = !q.sure()
 }
 
 // giveUp lets the entries vanish that were not seen since a gap and whose leases and grace have ended.
@@ -192,7 +219,7 @@ func (q *queue) turn(i int) bool {
 // enters reports whether the client of an entry whose turn has come may enter.
 func (m *Machine) enters(c *contender) bool {
 	switch {
-	case c.Overflowed():
+	case c.Overflowed() || c.unseen:
 		return false
 	case !c.Leased():
 		return !c.Ours() // a damaged Holdfast entry is never granted

@@ -25,9 +25,6 @@ type Stat struct {
 // At the end this sum is 2^32-2, which wraps to -2.
 func (s Stat) Spent() bool { return s.Cversion+s.NumChildren == -2 }
 
-// Epoch returns the epoch of a transaction. Each leader has its own epoch, and epochs rise.
-func Epoch(zxid int64) int64 { return zxid >> 32 }
-
 // Verdict says whether an entry's lease and the grace have ended.
 type Verdict uint8
 

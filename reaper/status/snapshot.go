@@ -149,7 +149,7 @@ func clockOf(locks *lock.Client, local time.Time) Clock {
 	if now.Zxid == 0 {
 		return c
 	}
-	c.Known, c.Marked, c.Epoch = true, now.Marked, now.Zxid>>32
+	c.Known, c.Marked, c.Epoch = true, now.Marked, znode.Epoch(now.Zxid)
 	c.Latest, c.Window = now.Latest().UTC().Format(time.RFC3339Nano), (now.Upper - now.Lower).Seconds()
 	c.Ahead = now.Latest().Sub(local).Seconds()
 	c.Term, c.Since = fmt.Sprintf("%016x", uint64(now.Term)), time.Unix(0, int64(now.Since)).UTC().Format(time.RFC3339Nano)

@@ -1,8 +1,9 @@
 package audit
 
 import (
+	"iter"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
@@ -13,11 +14,11 @@ import (
 // for concurrent use.
 type Audit struct {
 	tree
-	opts    Options
-	report  Report
-	settled int64     // the last transaction that the initial nodes may show: judge only later ones
-	since   time.Time // judge only from the first transaction of that time on
-	judges  bool
+	opts   Options
+	report Report
+	begun  int64     // the zxid of the last Begin
+	since  time.Time // judge only from the first transaction of that time on
+	judges bool
 
 	txn  *txnlog.Txn   // the present one
 	real time.Duration // time of txn by Options.Clock
@@ -29,54 +30,95 @@ type Audit struct {
 	pending []*removal    // deletions that are not judged yet
 }
 
-// New returns an audit of a log that begins with the nodes initial, for example of a snapshot, in
-// any order. Pass an empty slice for an ensemble without data. Pass nil if the state before the log
-// is unknown: then the log begins in the middle, unless its first transaction is an ensemble's
-// first.
-func New(initial []txnlog.Node, o Options) *Audit {
-	a := &Audit{tree: newTree(), opts: o, report: newReport(o)}
-	a.report.InMiddle = initial == nil
-	initial = slices.Clone(initial)
-	slices.SortFunc(initial, func(x, y txnlog.Node) int { return strings.Compare(x.Path, y.Path) })
-	for _, n := range initial {
-		a.settled = max(a.settled, n.Czxid, n.Mzxid, n.Pzxid)
-		if old := a.nodes[n.Path]; old != nil { // the root, for example
-			old.fill(n.Data)
-			continue
+// New returns an audit of a log that begins in the middle: the state before it is not known. Call
+// [Audit.Begin] if it is.
+func New(o Options) *Audit {
+	a := &Audit{opts: o, report: newReport(o)}
+	a.Gap()
+	return a
+}
+
+// Keep reports true: the audit needs all nodes.
+func (a *Audit) Keep(string) bool { return true }
+
+// Blind reports whether there may be nodes that the log has not shown.
+func (a *Audit) Blind() bool { return a.nodes["/"].hidden }
+
+// Begin tells the audit which nodes existed after the transaction zxid, see [txnlog.Exact], before the
+// first call of Apply or between two. nil: none, the ensemble is new. After an error, call
+// [Audit.Gap].
+func (a *Audit) Begin(zxid int64, nodes iter.Seq2[txnlog.Node, error]) error {
+	a.resolve()
+	a.tree, a.pending, a.begun = newTree(), nil, zxid
+	if nodes == nil {
+		nodes = func(func(txnlog.Node, error) bool) {}
+	}
+	for n, err := range nodes {
+		if err != nil {
+			return err
 		}
-		added, _ := a.add(n.Path, n.Data, moment{zxid: n.Mzxid, gaps: -1}) // how long ago is unknown
-		if added.entry != nil {
+		written := moment{zxid: n.Mzxid, gaps: -1} // how long ago is unknown
+		added := a.nodes[n.Path]
+		if added == nil {
+			added, _ = a.add(n.Path, n.Data, written)
+		} else { // the root, for example
+			added.hidden, added.written = false, written
+			added.fill(n.Data)
+		}
+		if added.unseen = n.Lost || n.Mzxid > zxid; added.entry != nil {
 			added.entry.Stat.Czxid = n.Czxid
 		}
 		if n.EphemeralOwner != 0 {
 			a.own(added, n.EphemeralOwner)
 		}
 	}
-	return a
+	a.report.InMiddle = a.report.InMiddle && a.report.Txns > 0
+	return nil
+}
+
+// Opened tells the audit of a session that was open after the transaction of the last Begin.
+func (a *Audit) Opened(s txnlog.Session) {
+	known := a.session(s.ID)
+	known.open, known.timeout, known.since = true, s.Timeout, a.steady
+}
+
+// Gap tells the audit that the state is not known here: transactions are missing. The audit goes on as
+// with a log that begins in the middle.
+func (a *Audit) Gap() {
+	a.resolve()
+	a.tree, a.pending, a.report.InMiddle = newTree(), nil, true
+	a.nodes["/"].hidden = true
+	a.gaps++
 }
 
 // Apply judges the next transaction, which must have a higher zxid than the last one. The caller
 // must not change x.Ops until the next call.
 func (a *Audit) Apply(x *txnlog.Txn) {
-	if a.report.Txns == 0 && x.Zxid&0xffffffff == 1 && znode.Epoch(x.Zxid) <= 1 {
-		a.report.InMiddle = false
+	if a.clock(x); x.Disputed {
+		a.dispute(x)
+		return
 	}
-	a.clock(x)
 	a.txn = &txnlog.Txn{Zxid: x.Zxid, Time: x.Time, Session: x.Session, Ops: x.Ops}
 	a.report.saw(x)
-	a.judges = a.judges || x.Zxid > a.settled && !x.Time.Before(a.since)
+	a.judges = a.judges || !x.Time.Before(a.since)
+	if a.contradicts(x) {
+		a.report.Restored = append(a.report.Restored, x.Zxid)
+		a.Gap()
+	}
 	_, known := a.sessions[x.Session]
 	s := a.session(x.Session)
 	if !known {
-		s.since, s.open = a.steady, a.report.InMiddle || a.settled > 0 // the session may have begun earlier
+		s.since, s.open = a.steady, a.report.InMiddle || a.begun > 0 // the session may have begun earlier
 	}
 	for i := range x.Ops {
 		switch o := &x.Ops[i]; o.Kind {
 		case txnlog.OpBeginSession:
 			s.open, s.timeout, s.since = true, o.Timeout, a.steady
 		case txnlog.OpCloseSession:
-			for p := range s.ephemerals {
-				a.delete(p, true)
+			for _, p := range slices.AppendSeq(slices.Clone(o.Ended), maps.Keys(s.ephemerals)) {
+				if a.nodes[p] != nil {
+					a.delete(p, true)
+				}
 			}
 			a.resolve()
 			s.open = false
@@ -90,14 +132,6 @@ func (a *Audit) Apply(x *txnlog.Txn) {
 		}
 	}
 	a.held()
-}
-
-// Gap tells the audit that transactions are missing before the next one. The audit continues as
-// with a log that begins in the middle.
-func (a *Audit) Gap() {
-	a.resolve()
-	a.tree, a.pending, a.report.InMiddle = newTree(), nil, true
-	a.gaps++
 }
 
 // clock advances the audit's times to those of x, and resolves the pending deletions once a second.
@@ -151,14 +185,10 @@ func (a *Audit) lasted(n *node) (over, unknown bool, counted time.Duration) {
 // open, although it would have expired if its client had begun other. A new leader, and a server that
 // starts, begin the timeout of each session again.
 func (a *Audit) stays(s, other *session) bool {
-	if s == nil || !s.open {
+	if s == nil || !s.open || s.timeout == 0 { // without its timeout, nothing shows that it would have expired
 		return false
 	}
-	timeout := s.timeout
-	if timeout == 0 {
-		timeout = 40 * time.Second // the longest that servers grant by default
-	}
-	return a.steady-max(other.since, a.led) > 3*timeout+5*time.Second
+	return a.steady-max(other.since, a.led) > 3*s.timeout+5*time.Second
 }
 
 // resolve reports the violations of the pending deletions that are proven, because the session of

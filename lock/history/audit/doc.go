@@ -17,7 +17,9 @@
 //		fmt.Println("nothing was judged")
 //	}
 //
-// An [Audit] is a state machine: it begins with nodes, and takes each transaction in turn.
+// An [Audit] is a state machine: it begins with nodes, and takes each transaction in turn. A violation
+// is only what no valid servers and clients can have written. A transaction that does not fit the log
+// before it, as a restore through the admin server makes them, is none ([Report].Restored).
 //
 // # Rules
 //
@@ -48,7 +50,6 @@
 //	            other libraries, of sessions, or without a record of this format
 //	tick        a tick's run is recorded once, and its end by its own hold, in a      schedule: What is recorded
 //	            transaction of the job's holder; recorded ticks do not go back
-//	log         the log does not contradict itself                                    -
 //
 // A client may hold a lock without a record of the grant for up to a third of its TTL. Such a hold
 // does not show in the log, only its entry. So the rules on deletions matter most: if no entry is
@@ -71,14 +72,15 @@
 // A log has sessions, not clients. An entry deleted in the session that wrote it last was deleted
 // by its owner. Another session may be its owner's next one. But a client that begins a new session
 // lets the old one expire. So if the owner's session is open for longer than an expiry takes,
-// another client has deleted the entry. If the owner's session has ended, the deletion is not
-// judged.
+// another client has deleted the entry. If the owner's session has ended, or its timeout is not known,
+// because neither the log nor the snapshot shows it, the deletion is not judged.
 //
 // # What is not judged
 //
 // [Report].Unjudged counts the writes that are not judged, by reason. A log that begins in the
-// middle, without a snapshot, does not show the contenders ahead, the permits, nor earlier
-// sessions. The same holds after a gap in the log. Nodes of other programs
+// middle, before its first snapshot, does not show the contenders ahead, the permits, nor earlier
+// sessions. The same holds after a gap in the log, after a restore, and for locks that a transaction
+// changes on which the folders differ. Nodes of other programs
 // are ignored. So are entries of other libraries, of sessions and of newer releases, unless a
 // Holdfast client deletes them.
 package audit

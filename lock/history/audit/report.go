@@ -29,12 +29,11 @@ const (
 	Resize     Rule = "resize"
 	Foreign    Rule = "foreign"
 	Tick       Rule = "tick"
-	Log        Rule = "log"
 )
 
 // Rules returns all rules, in the order of the package's doc.
 func Rules() []Rule {
-	return []Rule{Exclusion, Permits, Leader, Overlap, Token, Delete, Purge, Owner, Attach, Break, Record, Holder, Generation, Empty, Resize, Foreign, Tick, Log}
+	return []Rule{Exclusion, Permits, Leader, Overlap, Token, Delete, Purge, Owner, Attach, Break, Record, Holder, Generation, Empty, Resize, Foreign, Tick}
 }
 
 // Options are the settings of an audit. The zero value knows nothing of the clocks.
@@ -80,8 +79,12 @@ type Report struct {
 	Last       int64     // zxid of the last transaction
 	From       time.Time // time of the first transaction, by the leader's clock
 	Until      time.Time // time of the last transaction
-	InMiddle   bool      // the log begins in the middle: contenders and permits from before are unknown
-	Grace      time.Duration
+	InMiddle   bool      // the log begins in the middle, or has a gap: contenders and permits from before are unknown
+	// Restored has the transactions that contradict the log before them, so that the servers' data must
+	// have been replaced in between, as by a restore through the admin server. There the audit forgets
+	// what was before.
+	Restored []int64
+	Grace    time.Duration
 }
 
 func newReport(o Options) Report {
@@ -99,10 +102,8 @@ func (r *Report) saw(x *txnlog.Txn) {
 	r.Last, r.Until = x.Zxid, x.Time
 }
 
-// Total returns the number of verdicts, without those of the rule [Log]. If Total is 0, the audit
-// has shown nothing.
-func (r *Report) Total() int {
-	n := -r.Judged[Log]
+// Total returns the number of verdicts. If Total is 0, the audit has shown nothing.
+func (r *Report) Total() (n int) {
 	for _, count := range r.Judged {
 		n += count
 	}
@@ -118,6 +119,7 @@ func (a *Audit) Report() *Report {
 // Reasons why a write is not judged.
 const (
 	byBeginning  = "nodes from before the log"
+	bySnapshot   = "nodes that changed while the server saved the snapshot"
 	byClock      = "deletes and attaches over a change of the leader, or a step of its clock"
 	bySession    = "deletes of living entries whose owner's session had ended"
 	byContenders = "grants of locks whose contenders, kind or permits are not known"

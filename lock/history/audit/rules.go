@@ -16,6 +16,9 @@ import (
 func (a *Audit) in(n *node) (in, unknown bool, ahead *node) {
 	s := n.up.lock
 	rules := znode.Rules{Kind: s.Kind}
+	if anchor := a.nodes[n.up.path+"/"+znode.Anchor(s.Generation)]; n.up.unseen || anchor != nil && anchor.unseen {
+		return false, true, nil
+	}
 	switch s.Kind {
 	case znode.Mutex, znode.RW:
 	case znode.Semaphore:
@@ -29,7 +32,7 @@ func (a *Audit) in(n *node) (in, unknown bool, ahead *node) {
 	if at < 0 || s.Kind == znode.RW && n.entry.Role == znode.Shared && s.names[at].Role == znode.Writer && s.queue[at].entry.Shares() {
 		return true, n.up.hidden, nil
 	}
-	return false, false, s.queue[at]
+	return false, s.queue[at].unseen && n.entry.Role == znode.Shared, s.queue[at] // an unseen writer may share
 }
 
 // granted judges an entry whose record shows the grant for the first time.
@@ -52,7 +55,7 @@ func (a *Audit) granted(n *node) {
 		a.judge(rule, false, n, ahead, "granted behind %s, which is %s", ahead.path, map[bool]string{true: "granted, too", false: "still there"}[ahead.entry.Granted()])
 		return
 	}
-	if a.judge(rule, true, n, nil, ""); s.Kind == znode.Semaphore {
+	if a.judge(rule, true, n, nil, ""); s.Kind == znode.Semaphore || e.Stat.Czxid == 0 { // the snapshot lacks it: its token is not known
 		return
 	}
 	shared := e.Role == znode.Shared
@@ -78,19 +81,16 @@ func (a *Audit) granted(n *node) {
 }
 
 func (a *Audit) create(o *txnlog.Op) {
-	if old := a.nodes[o.Path]; old != nil {
-		a.judge(Log, old.hidden, old, old, "created although it is there")
+	if old := a.nodes[o.Path]; old != nil { // a hidden one
 		a.remove(old)
 	}
-	n, above := a.add(o.Path, o.Data, a.moment())
-	if a.judge(Log, above || a.report.InMiddle, n, nil, "created below a node that is not there"); n.up == nil {
-		return
-	}
+	n, _ := a.add(o.Path, o.Data, a.moment())
 	if o.Ephemeral {
 		a.own(n, a.txn.Session)
 	}
 	generation, anchor := znode.AnchorOf(path.Base(o.Path))
 	switch s := n.up.lock; {
+	case n.up.unseen || s == nil && anchor:
 	case anchor: // an anchor of another generation is a guard of the reaper, or the parent is adopted
 		a.judge(Generation, generation != s.Generation || a.has(txnlog.OpCreate, n.up.path) || a.has(txnlog.OpSetData, n.up.path), n, n.up, "an anchor is created, and its parent is not")
 	case n.entry != nil && n.entry.Leased():
@@ -115,10 +115,16 @@ func (a *Audit) set(o *txnlog.Op) {
 		a.skip(byBeginning)
 		if n != nil {
 			n.fill(o.Data)
-		} else if n, _ = a.add(o.Path, o.Data, a.moment()); !a.report.InMiddle {
-			a.judge(Log, false, n, nil, "written although it is not there")
+		} else {
+			n, _ = a.add(o.Path, o.Data, a.moment())
 		}
 		n.hidden, n.written = true, a.moment()
+		return
+	}
+	if n.unseen {
+		a.skip(bySnapshot)
+		a.learn(n, o.Data)
+		n.written = a.moment()
 		return
 	}
 	generation, anchor := znode.AnchorOf(path.Base(n.path))
@@ -218,8 +224,6 @@ func (a *Audit) delete(p string, ended bool) {
 	if n == nil || n.hidden && n.written.zxid == 0 {
 		if a.skip(byBeginning); n != nil {
 			a.remove(n)
-		} else if !a.report.InMiddle {
-			a.judge(Log, false, &node{path: p}, nil, "deleted although it is not there")
 		}
 		return
 	}
@@ -229,6 +233,8 @@ func (a *Audit) delete(p string, ended bool) {
 	switch s := n.lock; {
 	case anchor:
 		a.judge(Empty, generation != n.up.lock.Generation || a.has(txnlog.OpDelete, n.up.path), n, n.up, "an anchor is deleted, and its parent is not")
+	case n.unseen:
+		a.skip(bySnapshot)
 	case n.entry != nil && !ended:
 		a.removed(n)
 	case s != nil && s.Adopted && a.session(a.txn.Session).ours:

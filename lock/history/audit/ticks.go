@@ -45,7 +45,7 @@ func (a *Audit) recorded(n *node, was *job) {
 	is, holder, token := n.job, "", ""
 	if isHeld(a.txn.Ops) {
 		holder = path.Dir(a.txn.Ops[0].Path)
-		if e := a.nodes[a.txn.Ops[0].Path]; e != nil && e.entry != nil && !e.hidden {
+		if e := a.nodes[a.txn.Ops[0].Path]; e != nil && e.entry != nil && !e.hidden && e.entry.Stat.Czxid != 0 {
 			token = fmt.Sprintf("%016x", e.entry.Stat.Czxid)
 		}
 	}

@@ -20,6 +20,7 @@ type node struct {
 	up       *node // the node above
 	children int
 	hidden   bool  // its data and its children may be from before the log
+	unseen   bool  // its data is not known: that of the snapshot is missing, or of later
 	foreign  bool  // it has data that is not Holdfast's
 	owner    int64 // the session that it ends with; 0: none
 	written  moment
@@ -83,8 +84,7 @@ func newTree() tree {
 	return t
 }
 
-// add adds a node. If the parent is missing, add also adds the parent, as hidden, and above is
-// false.
+// add adds a node. If nodes above are missing, add also adds them, as hidden, and above is false.
 func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 	n = &node{path: p, written: m}
 	t.nodes[p] = n
@@ -92,8 +92,8 @@ func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 		return n, true
 	}
 	if n.up, above = t.nodes[path.Dir(p)]; !above {
-		n.up = &node{path: path.Dir(p), hidden: true}
-		t.nodes[n.up.path] = n.up
+		n.up, _ = t.add(path.Dir(p), nil, moment{})
+		n.up.hidden = true
 	}
 	n.up.children++
 	base := path.Base(p)

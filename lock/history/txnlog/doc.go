@@ -24,15 +24,18 @@
 // # State
 //
 // A transaction shows what it changes, not what was there before. The state before the first
-// transaction comes from a snapshot: [Log.SnapshotsFor] returns those that a range can follow,
-// and a [State] applies transactions to one.
+// transaction comes from a snapshot. [Log.Follow] finds it, gives it to a [Follower], and then the
+// transactions; after a gap it does so again.
 //
 // A snapshot is fuzzy: the server goes on writing while it saves its nodes, so the snapshot of
-// zxid S has all of the transactions up to S and some of the later ones. The rule for a consumer:
-// apply all transactions after S in their order, where a create of a node that exists, and a
-// delete or write of one that does not, change nothing. State follows this rule. A State is exact
-// only once it has applied the latest transaction that the snapshot shows ([State.Exact]). Before,
-// it may have nodes of later transactions.
+// zxid S has all of the transactions up to S and some of the later ones. It may even lack a node that
+// existed at S: one that was deleted before the server came to it, while its parent was saved
+// earlier and shows nothing of that. [Exact] finds such nodes in the log after S.
+//
+// A [State] is a tree to which transactions are applied: a create of a node that exists, and a delete
+// or write of one that does not, change nothing. It is exact only once it has applied the latest
+// transaction that the snapshot shows ([State.Exact]). Before, it may have nodes of later
+// transactions.
 //
 // # What a log can tell
 //
@@ -48,16 +51,17 @@
 //   - Reads, watches, pings, and where a client was connected; no addresses, no user names.
 //   - When a server or a client learned of a write, or whether the reply arrived.
 //   - Whether a session was closed by its client or expired: both are OpCloseSession.
-//   - With a single folder of an ensemble: whether its last transactions were committed. A server
-//     logs a proposal before the majority has, and the next leader may discard it. When the server
-//     restarts it truncates its log, or gets a snapshot and keeps the proposal in its log for good.
-//     The folder of another server shows this: if its log lacks the proposal, and goes on with the
-//     next epoch, the proposal was discarded (ProblemUncommitted). So read the folders of all
-//     servers. A follower of 3.4 saves a snapshot in each election, so its folder proves nothing;
-//     then the leader's folder shows it.
+//   - Whether its last transactions were committed. A server logs a proposal before the majority has,
+//     and the next leader may discard it. When the server restarts it truncates its log, or gets a
+//     snapshot and keeps the proposal in its log for good. The folder of another server, which lacks
+//     the proposal and goes on with the next epoch, shows that it is not known (Txn.Disputed). So read
+//     the folders of all servers.
 //   - That a log lost the end of an epoch, if all folders lost it: the next epoch begins with
 //     counter 1 whatever the last counter was.
-//   - The ensemble's identity: the field dbid is the same in all ensembles (0). [Log.Txns]
-//     recognizes a folder of another ensemble by its different transactions at the same zxids
-//     (ProblemOtherEnsemble).
+//   - That the data was replaced: the admin server of 3.9 restores a snapshot into running servers, and
+//     the log goes on as if nothing had been. Only a later transaction that does not fit shows it.
+//   - Of releases before 3.6: which ephemeral nodes a session's end deleted while a snapshot was
+//     saved. Exact does not find those.
+//   - The ensemble's identity: the field dbid is the same in all ensembles (0). Folders of several
+//     ensembles have different transactions at the same zxids (ProblemDisagree).
 package txnlog

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // start is the time of transaction 1 of epoch 0 in the logs made by hand.
@@ -78,20 +80,23 @@ func write(t testing.TB, files map[string][]byte) string {
 	return dir
 }
 
-// zxids returns the zxids of transactions as runs: 0/1-5 1/1-3.
+// zxids returns the zxids of transactions as runs: 0/1-5 1/1-3. Disputed ones stand alone: 1/4?.
 func zxids(txns []Txn) string {
 	var b strings.Builder
 	for i := 0; i < len(txns); {
 		j := i + 1
-		for j < len(txns) && txns[j].Zxid == txns[j-1].Zxid+1 {
+		for j < len(txns) && txns[j].Zxid == txns[j-1].Zxid+1 && !txns[j].Disputed && !txns[j-1].Disputed {
 			j++
 		}
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		fmt.Fprintf(&b, "%d/%d", Epoch(txns[i].Zxid), counter(txns[i].Zxid))
+		fmt.Fprintf(&b, "%d/%d", znode.Epoch(txns[i].Zxid), znode.Counter(txns[i].Zxid))
+		if txns[i].Disputed {
+			b.WriteByte('?')
+		}
 		if j > i+1 {
-			fmt.Fprintf(&b, "-%d", counter(txns[j-1].Zxid))
+			fmt.Fprintf(&b, "-%d", znode.Counter(txns[j-1].Zxid))
 		}
 		i = j
 	}

@@ -37,12 +37,6 @@ type Range struct {
 	Since, Until time.Time
 }
 
-// Epoch returns the number of the leader's term, which the zxid begins with.
-func Epoch(zxid int64) int64 { return zxid >> 32 }
-
-// counter returns the number of the transaction within its epoch; the first is 1.
-func counter(zxid int64) int64 { return zxid & 0xffffffff }
-
 // File describes one file, for listings.
 type File struct {
 	Path     string

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"slices"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // merge reads the logs of all folders in the order of zxids.
@@ -15,18 +17,15 @@ type merge struct {
 	files []*logFile // not open yet, sorted by first zxid
 	open  []*source
 
-	current *source   // source of the entry that next returned
-	group   []*source // sources at the lowest zxid, sorted by folder
-	last    int64     // zxid of the last entry that next passed; 0: none
-	seen    int64     // zxid of the last entry that next has seen, discarded ones included
-	started bool      // an entry in the range was seen
-	folders []folder
-	foreign bool // some folder is of another ensemble
+	group    []*source // sources at the lowest zxid, sorted by folder
+	rest     []*source // of the group: those whose entries next has not returned yet
+	disputed bool      // the folders differ at the group's zxid
+	last     int64     // zxid of the group; 0: none yet
+	started  bool      // an entry in the range was seen
+	folders  []folder
 
 	problems       []*Problem
-	disagree       *Problem // the run of differing transactions so far
-	uncommitted    *Problem // the run of discarded transactions so far
-	unconfirmed    *Problem // the run of transactions that not all folders have
+	differ         *Problem // the run of disputed transactions so far
 	read, reported int64    // bytes read so far, and at the last call of Progress
 	total          int64    // bytes to read, estimated
 }
@@ -41,17 +40,9 @@ type source struct {
 
 // folder is what is known of one folder while reading.
 type folder struct {
-	files   []*logFile // not open yet, sorted by first zxid
-	seen    recent     // its latest entries
-	last    int64      // its last zxid that next passed
-	same    int        // number of transactions that are the same in other folders
-	differs int        // number of transactions that differ from the chosen ones
-	first   int64      // first zxid of those that differ; 0: none
-	foreign bool       // it is of another ensemble
-	hurt    bool       // there were unreadable bytes after last
-	lost    int64      // the last zxid that it should have and lacks
-
-	nextEpoch int64 // the last result of merge.nextEpoch
+	files []*logFile // not open yet, sorted by first zxid
+	seen  recent     // its latest entries
+	last  int64      // its last zxid
 }
 
 func newMerge(l *Log, r Range) *merge {
@@ -72,7 +63,6 @@ func newMerge(l *Log, r Range) *merge {
 		m.total = m.read
 	}
 	m.files = l.needed(r, m.to)
-	m.files = m.sameEnsemble(m.files)
 	for _, f := range m.files {
 		m.total += f.size
 		m.folders[f.dir].files = append(m.folders[f.dir].files, f)
@@ -106,43 +96,67 @@ func (m *merge) progress(n int) {
 	}
 }
 
-// next returns the next transaction's entry; false at the end. The payload is valid until the next
-// call.
-func (m *merge) next() (entry, bool) {
-	for {
+// next returns the source with the next transaction; nil at the end. Its entry's payload is valid
+// until the next call. Where the folders differ, next returns each version, and m.disputed is true.
+func (m *merge) next() *source {
+	for len(m.rest) == 0 {
 		m.advance()
 		group := m.lowest()
 		if group == nil || m.to != 0 && group[0].cur.zxid > m.to {
-			m.finish()
-			return entry{}, false
+			m.flush()
+			return nil
 		}
-		zxid := group[0].cur.zxid
-		without := m.discardedBy(zxid, group)
-		if without >= 0 && !m.survived(zxid, group) {
-			if zxid >= m.rng.From {
-				m.extend(&m.uncommitted, ProblemUncommitted, zxid, group)
-			}
-			m.seen = zxid
-			continue
-		}
-		m.flush(&m.uncommitted)
-		chosen := m.choose(group, without)
-		previous, seen := m.last, m.seen
-		m.last, m.seen = zxid, zxid
+		previous, zxid := m.last, group[0].cur.zxid
+		versions := distinct(group)
+		m.disputed = len(versions) > 1 || m.skipped(zxid)
+		m.last = zxid
 		for _, s := range group {
 			m.folders[s.dir].last = zxid
-			m.folders[s.dir].hurt = false
 		}
-		if !m.inRange(chosen.cur) {
-			m.disagree = nil
+		if !m.inRange(group[0].cur) {
 			continue
 		}
-		m.confirm(zxid, group)
-		m.epochEnd(seen, zxid)
+		if m.disputed {
+			m.dispute(zxid, len(versions) > 1)
+		} else {
+			m.flush()
+		}
+		m.epochEnd(previous, zxid)
 		m.gap(previous, zxid)
-		m.current = chosen
-		return chosen.cur, true
+		m.rest = versions
 	}
+	s := m.rest[0]
+	m.rest = m.rest[1:]
+	return s
+}
+
+// distinct returns a source for each of the different transactions that the group has.
+func distinct(group []*source) (versions []*source) {
+	for _, s := range group {
+		if !slices.ContainsFunc(versions, func(o *source) bool { return sameTxn(s.cur.payload, o.cur.payload) }) {
+			versions = append(versions, s)
+		}
+	}
+	return versions
+}
+
+// skipped reports whether a folder lacks the transaction, and goes on with the first one of a later
+// epoch, without a snapshot that its server got instead. Then the leader of that epoch may have
+// discarded the transaction. A folder that goes on later in an epoch was away, and the others fill its
+// gap.
+func (m *merge) skipped(zxid int64) bool {
+	for dir := range m.folders {
+		if m.folders[dir].last == 0 || slices.ContainsFunc(m.group, func(s *source) bool { return s.dir == dir }) {
+			continue
+		}
+		head := m.head(dir)
+		if znode.Epoch(head) > znode.Epoch(zxid) && znode.Counter(head) == 1 && !slices.ContainsFunc(m.log.snaps, func(s *Snapshot) bool {
+			return s.dir == dir && s.Zxid >= zxid && s.Zxid < head && znode.Counter(s.Zxid) != 0 // 3.4 saves one with 0 in each election
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // inRange reports whether e is in the range or after it. If so, it records that the range has
@@ -158,35 +172,24 @@ func (m *merge) inRange(e entry) bool {
 	return true
 }
 
-// advance reads the next entries of the group's sources. It closes sources that have ended, or are
-// of another ensemble.
+// advance reads the next entries of the group's sources. It closes sources that have ended.
 func (m *merge) advance() {
 	over := false
 	for _, s := range m.group {
-		m.step(s)
+		s.cur, _ = s.next()
 		over = over || s.cur.payload == nil
 	}
 	m.group = m.group[:0]
-	if !over && !m.foreign {
+	if !over {
 		return
 	}
 	m.open = slices.DeleteFunc(m.open, func(s *source) bool {
-		if s.cur.payload != nil && !m.folders[s.dir].foreign {
+		if s.cur.payload != nil {
 			return false
 		}
 		s.file.Close()
 		return true
 	})
-}
-
-// step reads the next entry of s into s.cur; at the log's end the payload is nil. It records
-// unreadable bytes before the entry in the folder.
-func (m *merge) step(s *source) {
-	e, ok := s.next()
-	if e.hurt || !ok && s.hurt {
-		m.folders[s.dir].hurt = true
-	}
-	s.cur = e
 }
 
 // lowest opens the logs that may have the lowest zxid, and returns the sources at the lowest zxid;
@@ -196,20 +199,15 @@ func (m *merge) lowest() []*source {
 		f := m.files[0]
 		m.files = m.files[1:]
 		m.folders[f.dir].files = m.folders[f.dir].files[1:]
-		if m.folders[f.dir].foreign {
-			continue
-		}
 		before := m.read
 		file, sc := f.open(m.report, m.progress)
 		if sc == nil {
-			m.folders[f.dir].hurt = true
 			m.progress(int(f.size - (m.read - before)))
 			continue
 		}
 		sc.seen = &m.folders[f.dir].seen
 		s := &source{scanner: sc, file: file, dir: f.dir}
-		m.step(s)
-		if s.cur.payload == nil {
+		if s.cur, _ = s.next(); s.cur.payload == nil {
 			file.Close()
 			continue
 		}
@@ -253,52 +251,50 @@ func (m *merge) head(dir int) int64 {
 	return head
 }
 
-// extend adds a transaction to a run of problems.
-func (m *merge) extend(run **Problem, kind ProblemKind, zxid int64, group []*source) {
-	p := *run
-	if p == nil {
-		p = &Problem{Kind: kind, Zxid: zxid}
-		*run = p
+// dispute adds the group's transaction to the run of disputed ones. versions: the folders have
+// different transactions, which no servers of one ensemble have.
+func (m *merge) dispute(zxid int64, versions bool) {
+	kind := ProblemDisputed
+	if versions {
+		kind = ProblemDisagree
 	}
+	if m.differ == nil || m.differ.Kind != kind {
+		m.flush()
+		m.differ = &Problem{Kind: kind, Zxid: zxid}
+	}
+	p := m.differ
 	p.Until = zxid
 	p.Count++
-	for _, s := range group {
+	for _, s := range m.group {
 		if dir := m.log.dirs[s.dir]; !slices.Contains(p.Dirs, dir) {
 			p.Dirs = append(p.Dirs, dir)
 		}
 	}
 }
 
-// flush reports a run of problems that has ended.
-func (m *merge) flush(run **Problem) {
-	if *run != nil {
-		m.report(*run)
-		*run = nil
+// flush reports the run of disputed transactions, if there is one.
+func (m *merge) flush() {
+	if m.differ != nil {
+		m.report(m.differ)
+		m.differ = nil
 	}
 }
 
-// finish reports the runs of problems that have not ended before the end of the logs.
-func (m *merge) finish() {
-	m.flush(&m.uncommitted)
-	m.flush(&m.disagree)
-	m.flush(&m.unconfirmed)
-}
-
-// epochEnd reports transactions that are missing between seen, the last one of an epoch, and zxid, the
-// first one of a later epoch: a snapshot shows them, and no log has them.
-func (m *merge) epochEnd(seen, zxid int64) {
-	if seen == 0 || Epoch(seen) == Epoch(zxid) {
+// epochEnd reports transactions that are missing between previous, the last one of an epoch, and zxid,
+// the first one of a later epoch: a snapshot shows them, and no log has them.
+func (m *merge) epochEnd(previous, zxid int64) {
+	if previous == 0 || znode.Epoch(previous) == znode.Epoch(zxid) {
 		return
 	}
-	first := max(seen+1, m.rng.From)
-	var newest *Snapshot
+	first := max(previous+1, m.rng.From)
+	last := int64(0)
 	for _, s := range m.log.snaps {
-		if Epoch(s.Zxid) == Epoch(seen) && s.Zxid >= first && !m.folders[s.dir].foreign && (newest == nil || s.Zxid > newest.Zxid) {
-			newest = s
+		if znode.Epoch(s.Zxid) == znode.Epoch(previous) && s.Zxid >= first {
+			last = max(last, s.Zxid)
 		}
 	}
-	if newest != nil {
-		m.report(&Problem{Kind: ProblemGap, Zxid: first, Until: newest.Zxid, Count: newest.Zxid - first + 1, Snapshot: newest, Err: errEpochEnd})
+	if last != 0 {
+		m.report(&Problem{Kind: ProblemGap, Zxid: first, Until: last, Count: last - first + 1, Err: errEpochEnd})
 	}
 }
 
@@ -306,7 +302,7 @@ func (m *merge) epochEnd(seen, zxid int64) {
 // second one, a leader takes a snapshot of transactions that it has logged, and the quorum elects
 // another leader without them. Then the first leader truncates its log, but loads its newest
 // snapshot.
-var errEpochEnd = errors.New("the server got them in a snapshot; or the next leader discarded them, and this server has had other data than the others since")
+var errEpochEnd = errors.New("a snapshot shows them: the server got them so, or the next leader discarded them")
 
 // gap reports transactions that are missing between the transactions previous and zxid. If previous
 // is 0, it reports those that are missing at the beginning of the range.
@@ -318,17 +314,10 @@ func (m *merge) gap(previous, zxid int64) {
 		}
 		first = m.rng.From
 	}
-	if Epoch(zxid) != Epoch(first) {
-		first = Epoch(zxid)<<32 + 1
+	if epoch := znode.Epoch(zxid); epoch != znode.Epoch(first) {
+		first = znode.EpochStart(epoch) + 1
 	}
-	if first >= zxid {
-		return
+	if first < zxid {
+		m.report(&Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first})
 	}
-	p := &Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first}
-	for _, s := range m.log.snaps {
-		if s.Zxid >= first-1 && s.Zxid < zxid && !m.folders[s.dir].foreign {
-			p.Snapshot = s
-		}
-	}
-	m.report(p)
 }

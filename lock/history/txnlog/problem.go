@@ -16,25 +16,16 @@ const (
 	// be in another folder; if not, a ProblemGap follows.
 	ProblemDamaged
 	// ProblemGap: no folder has the transactions from Zxid to Until. A server that is far behind gets
-	// a snapshot from its leader instead of transactions. Then Snapshot is that snapshot, and the
-	// last transactions before the gap may have been discarded.
+	// a snapshot from its leader instead of transactions.
 	ProblemGap
-	// ProblemDisagree: the folders Dirs have Count different transactions at the zxids from Zxid to
-	// Until. Or one of the folders has none there, although its server took part in the next epoch.
-	// The servers have diverged. Txns returns the transactions that most folders have. Without a
-	// majority it returns those of the folder named first to Open.
+	// ProblemDisagree: the folders Dirs have different transactions at the Count zxids from Zxid to
+	// Until. Servers of one ensemble never have: they have diverged, or are of several ensembles.
 	ProblemDisagree
-	// ProblemUncommitted: only the folders Dirs have the transactions from Zxid to Until, and the
-	// log of another folder proves that the next leader discarded them. Txns leaves them out. Servers
-	// before 3.8.6 and 3.9.5 may discard even what they had committed (ZOOKEEPER-4646).
-	ProblemUncommitted
-	// ProblemUnconfirmed: only the folders Dirs have the transactions from Zxid to Until. The other
-	// folders end before, or go on with a later epoch, and do not prove that the transactions were
-	// discarded. Txns returns the transactions, although they may have been discarded.
-	ProblemUnconfirmed
-	// ProblemOtherEnsemble: the folder in Dirs is of another ensemble than the folder named first to
-	// Open. Txns leaves it out from here on.
-	ProblemOtherEnsemble
+	// ProblemDisputed: only the folders Dirs have the Count transactions from Zxid to Until, and
+	// another folder goes on with the next epoch. Either the next leader discarded them, which is
+	// usual for the last proposals of a leader that died, or that folder's server got them in a
+	// snapshot, or that folder's log is damaged. Whether they took effect is not known here.
+	ProblemDisputed
 	// ProblemUnsupported: a file's format, or a transaction's type, is unknown. The transaction is
 	// left out.
 	ProblemUnsupported
@@ -49,8 +40,7 @@ const (
 
 var problemNames = map[ProblemKind]string{
 	ProblemTruncated: "truncated", ProblemDamaged: "damaged", ProblemGap: "gap",
-	ProblemDisagree: "disagree", ProblemUncommitted: "uncommitted",
-	ProblemUnconfirmed: "unconfirmed", ProblemOtherEnsemble: "other ensemble",
+	ProblemDisagree: "disagree", ProblemDisputed: "disputed",
 	ProblemUnsupported: "unsupported", ProblemUnreadable: "unreadable", ProblemDisorder: "disorder",
 }
 
@@ -75,9 +65,6 @@ type Problem struct {
 	Count  int64    // number of transactions concerned; 0: unknown
 	Type   int32    // ProblemUnsupported: the transaction's type
 	Err    error    // the cause, or what is wrong; may be nil
-	// Snapshot is the newest snapshot from the time of a ProblemGap; nil: there is none. To go on
-	// with the right state, load it.
-	Snapshot *Snapshot
 }
 
 // Lost reports whether transactions that took effect may be missing from what Txns returns.
@@ -108,20 +95,10 @@ func (p *Problem) Error() string {
 		}
 	case ProblemGap:
 		fmt.Fprintf(&b, "gap: no folder has %s", p.transactions())
-		if p.Snapshot != nil {
-			fmt.Fprintf(&b, "; %s shows the state at %s", p.Snapshot.Path, hex(p.Snapshot.Zxid))
-		}
 	case ProblemDisagree:
 		fmt.Fprintf(&b, "the servers disagree: %s differ between %s", p.transactions(), strings.Join(p.Dirs, " and "))
-	case ProblemUncommitted:
-		fmt.Fprintf(&b, "discarded by the next leader, left out: %s, only in %s", p.transactions(), strings.Join(p.Dirs, ", "))
-	case ProblemUnconfirmed:
-		fmt.Fprintf(&b, "maybe not committed: %s, only in %s", p.transactions(), strings.Join(p.Dirs, ", "))
-	case ProblemOtherEnsemble:
-		fmt.Fprintf(&b, "%s is of another ensemble, left out from zxid %s on", strings.Join(p.Dirs, ", "), hex(p.Zxid))
-		if p.Count > 0 {
-			b.WriteString(", where its transactions are others")
-		}
+	case ProblemDisputed:
+		fmt.Fprintf(&b, "not known here: %s, only in %s, may have been discarded by the next leader", p.transactions(), strings.Join(p.Dirs, ", "))
 	case ProblemUnsupported:
 		b.WriteString("unsupported")
 		if p.Zxid != 0 {

@@ -29,7 +29,6 @@ type entry struct {
 	zxid    int64
 	time    int64  // Unix milliseconds
 	sum     uint32 // Adler-32 of the payload
-	hurt    bool   // there were unreadable bytes before it
 	payload []byte // header, record, digest; valid until the scanner's next entry
 }
 
@@ -46,7 +45,6 @@ type scanner struct {
 	pos     int     // index of the next entry in buf
 	eof     bool    // buf ends where the file does
 	last    int64   // zxid of the last entry; 0: none
-	hurt    bool    // there were unreadable bytes since the last entry
 	swapped bool    // a disorder was reported
 	seen    *recent // the latest entries of the folder
 	done    bool    // there are no more entries
@@ -117,9 +115,8 @@ func (s *scanner) next() (entry, bool) {
 		switch {
 		case err != nil:
 			s.report(&Problem{Kind: ProblemUnreadable, File: s.path, Offset: s.offset(), Zxid: s.last, Err: err})
-			s.done, s.hurt = true, true
+			s.done = true
 		case state == entryGood:
-			e.hurt = s.hurt
 			if s.accept(e) {
 				return e, true
 			}
@@ -141,7 +138,7 @@ func (s *scanner) next() (entry, bool) {
 // logs all that it gets from its leader, also entries that its log already has.
 func (s *scanner) accept(e entry) bool {
 	if e.zxid > s.last {
-		s.last, s.hurt = e.zxid, false
+		s.last = e.zxid
 		s.seen.add(e)
 		return true
 	}
@@ -241,7 +238,7 @@ func (s *scanner) padding() {
 		ok, err := s.need(1)
 		if err != nil {
 			s.report(&Problem{Kind: ProblemUnreadable, File: s.path, Offset: s.offset(), Zxid: s.last, Err: err})
-			s.done, s.hurt = true, true
+			s.done = true
 			return
 		}
 		if !ok {
@@ -270,7 +267,6 @@ func (s *scanner) padding() {
 
 // resync looks for a good entry at the offset or after it. It reports the bytes from bad on as lost.
 func (s *scanner) resync(offset, bad int64) {
-	s.hurt = true
 	s.pos += int(offset - s.offset())
 	var spent int64 // bytes of false beginnings of entries
 	end := bad      // end of the last byte that is not zero

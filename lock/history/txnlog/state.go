@@ -108,9 +108,12 @@ func (s *State) Ephemerals(session int64) []string {
 }
 
 // Apply applies a transaction as a server does. Changes that a fuzzy snapshot already has have no
-// effect. If the transaction ends a session, and the log does not name the session's ephemeral nodes
-// (before 3.6), Apply sets Op.Ended to the ones that the state has.
+// effect, and disputed transactions have none. If the transaction ends a session, and the log does not
+// name the session's ephemeral nodes (before 3.6), Apply sets Op.Ended to the ones that the state has.
 func (s *State) Apply(t *Txn) {
+	if t.Disputed {
+		return
+	}
 	for i := range t.Ops {
 		s.apply(t, &t.Ops[i])
 	}

@@ -10,6 +10,9 @@ type Txn struct {
 	Session int64     // the session that asked for it, or that began or ended
 	Cxid    int32     // the client's number of the request
 	Ops     []Op      // one, or those of a multi
+	// Disputed: the folders differ here, and do not show whether the transaction took effect. If they
+	// have different transactions of this zxid, there is a Txn for each.
+	Disputed bool
 }
 
 // OpKind is the kind of an operation.
@@ -72,4 +75,5 @@ type Node struct {
 	EphemeralOwner int64         // 0 if the node is not ephemeral
 	Container      bool          // the server deletes it after the deletion of its last child
 	TTL            time.Duration // see Op.TTL
+	Lost           bool          // only Path is known, see [Exact]
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // Txns returns the range's transactions in the order of their zxids, each once, merged from all
-// folders. An error is a *Problem with a zero Txn, at its place among the transactions; the
-// iteration goes on after it. The caller may keep transactions. Memory is bounded by a buffer for
+// folders: each fills the gaps of the others. An error is a *Problem with a zero Txn, at its place
+// among the transactions; the iteration goes on after it. Where the folders differ, Txns returns what
+// each has, with [Txn.Disputed]. The caller may keep transactions. Memory is bounded by a buffer for
 // each folder, and the largest transactions.
 //
 // Files that end before the range, or begin after it, are not read. If Until is set, Txns first
@@ -21,20 +22,21 @@ func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 		defer m.close()
 		acls := map[string][]ACL{}
 		for {
-			e, ok := m.next()
+			s := m.next()
 			for _, p := range m.takeProblems() {
 				if !yield(Txn{}, p) {
 					return
 				}
 			}
-			if !ok {
+			if s == nil {
 				return
 			}
-			t, _, err := decodeTxn(e.payload, acls)
+			t, _, err := decodeTxn(s.cur.payload, acls)
+			t.Disputed = m.disputed
 			if err != nil {
-				err = &Problem{
-					Kind: ProblemUnsupported, File: m.current.path, Offset: e.offset, Zxid: e.zxid, Until: e.zxid, Count: 1,
-					Type: decodeHeader(e.payload).kind, Err: err,
+				t, err = Txn{}, &Problem{
+					Kind: ProblemUnsupported, File: s.path, Offset: s.cur.offset, Zxid: s.cur.zxid, Until: s.cur.zxid, Count: 1,
+					Type: decodeHeader(s.cur.payload).kind, Err: err,
 				}
 			}
 			if !yield(t, err) {

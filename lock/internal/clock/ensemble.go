@@ -147,7 +147,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	}
 	switch {
 	case last.zxid == 0 && c.resets == 0 || last.zxid != 0 && znode.Epoch(last.zxid) != znode.Epoch(zxid):
-		c.begin(znode.Epoch(zxid)<<32, next.stamp, false)
+		c.begin(znode.EpochStart(znode.Epoch(zxid)), next.stamp, false)
 	case last.zxid == 0, c.displaced > MinGrace/2:
 		// Earlier writes may have been stamped by the clock before its step, and so may the mark
 		// of the epoch.

@@ -44,6 +44,7 @@ type pageData struct {
 	Zxid     string
 	Zone     string
 	Part     string // the time that was asked for; "": all
+	Known    string // what is not known at the beginning
 	Pictures []picture
 	Legend   []legendItem
 	Overview []*Lock
@@ -115,6 +116,11 @@ func (r *Report) HTML(w io.Writer) error {
 		d.Title = "What happened to " + r.What
 	case r.Owner != "":
 		d.Title = "What " + r.Owner + " did"
+	}
+	if r.Known.Zxid != 0 {
+		d.Known = "What was held before " + r.moment(r.Known.Time) + " is not known, unless its entry shows it."
+	} else if r.Blind {
+		d.Known = notAll
 	}
 	if !r.Since.IsZero() {
 		d.Part += "from " + r.moment(r.Since) + " "

@@ -14,6 +14,10 @@ import (
 // maxRows is the largest number of rows of a report. Events after the last row are only counted.
 const maxRows = 100_000
 
+// maxLocks is the largest number of locks of an overview: first those of which something stands out, then
+// the most used.
+const maxLocks = 50
+
 // Options select what a [Report] shows.
 type Options struct {
 	Root         string
@@ -36,7 +40,10 @@ type Report struct {
 	Cut         int    // number of events without a row, because there are too many
 	Locks       []*Lock
 	Moments     []history.Moment
-	Owned       bool // there was an event of Owner; without Owner, of any lock
+	Owned       bool          // there was an event of Owner; without Owner, of any lock
+	Known       history.Known // from when on all locks are known; zero: from the beginning, or never
+	Blind       bool          // at the end of the log not all locks are known
+	More        int           // Overview: number of locks that are not in Locks, because nothing stands out of them
 
 	part    part
 	open    map[string]int // index of the row of an entry's renewals
@@ -176,7 +183,7 @@ func standsOut(e history.Event) bool {
 	case history.Expired, history.AtRisk:
 		return e.In
 	case history.Purged, history.Swept, history.Removed, history.Broken, history.Overwritten, history.RevokeAsked, history.Vanished,
-		history.Permits, history.Leader, history.Clock:
+		history.Permits, history.Leader, history.Clock, history.Restored:
 		return true
 	}
 	return false
@@ -217,7 +224,7 @@ func (r *Report) track(e history.Event, number int) {
 	}
 	l := r.locks[e.Lock]
 	if l == nil {
-		l = &Lock{Name: e.Lock, open: map[string]*Lane{}}
+		l = &Lock{Name: e.Lock}
 		r.locks[e.Lock] = l
 		r.Locks = append(r.Locks, l)
 	}
@@ -234,6 +241,9 @@ func (r *Report) track(e history.Event, number int) {
 			return
 		}
 		lane = &Lane{Number: number, Entry: e.Entry}
+		if l.open == nil {
+			l.open = map[string]*Lane{}
+		}
 		l.open[e.Entry], l.Lanes = lane, append(l.Lanes, lane)
 	}
 	lane.follow(e)
@@ -241,6 +251,9 @@ func (r *Report) track(e history.Event, number int) {
 		delete(l.open, e.Entry)
 	}
 }
+
+// bad returns the number of the lock's ends that stand out.
+func (l *Lock) bad() int { return l.Purged + l.Removed + l.Broken }
 
 func (l *Lock) count(e history.Event) {
 	switch e.Kind {
@@ -303,12 +316,21 @@ func (r *Report) Finish(m *history.Machine) {
 	r.m = m
 	r.First, r.Last = m.Span()
 	r.Zxid, r.Moments = m.Zxid(), m.Moments()
+	r.Known, r.Blind = m.Known(), m.Blind()
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.Event, row.at = m.Resolve(row.Event), m.Elapsed(row.Event)
 	}
 	slices.SortStableFunc(r.Rows, func(a, b Row) int { return cmp.Compare(a.at, b.at) })
-	slices.SortFunc(r.Locks, func(a, b *Lock) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Locks, func(a, b *Lock) int {
+		if r.Overview {
+			return cmp.Or(cmp.Compare(b.bad(), a.bad()), cmp.Compare(b.Joins, a.Joins), strings.Compare(a.Name, b.Name))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	if r.Overview && len(r.Locks) > maxLocks {
+		r.More, r.Locks = len(r.Locks)-maxLocks, r.Locks[:maxLocks]
+	}
 	for _, l := range r.Locks {
 		for _, lane := range l.Lanes {
 			if lane.End != nil {

@@ -53,6 +53,7 @@ type Moment struct {
 	Zxid  string          `json:"zxid,omitempty"`
 	Time  string          `json:"time,omitempty"` // stamp of that transaction
 	Locks []LockAtAMoment `json:"locks"`
+	Blind bool            `json:"others_unknown,omitempty"` // whether other locks were held is not known
 }
 
 // LockAtAMoment is a lock at a moment in the JSON output.
@@ -63,6 +64,10 @@ type LockAtAMoment struct {
 	Holders []Holder `json:"holders"`          // granted entries whose leases had not ended
 	Lapsed  []Holder `json:"lapsed,omitempty"` // granted entries whose leases had ended
 	Waiters []Holder `json:"waiters"`          // in the order of their turn
+	// Unknown: not all entries are known. Then Holders has those that recorded the grant, and Unclear
+	// the others: each may have held or waited.
+	Unknown bool     `json:"not_known,omitempty"`
+	Unclear []Holder `json:"unclear,omitempty"`
 }
 
 // Holder is a contender at a moment in the JSON output.
@@ -127,12 +132,13 @@ func jsonHolders(all []history.Holder) []Holder {
 }
 
 func jsonMoment(m history.Moment) Moment {
-	out := Moment{Asked: hex(m.Asked.Zxid), Where: m.Where, Zxid: jsonZxid(m.Zxid), Time: jsonStamp(m.Time), Locks: []LockAtAMoment{}}
+	out := Moment{Asked: hex(m.Asked.Zxid), Where: m.Where, Zxid: jsonZxid(m.Zxid), Time: jsonStamp(m.Time), Locks: []LockAtAMoment{}, Blind: m.Blind}
 	if !m.Asked.Time.IsZero() {
 		out.Asked = jsonStamp(m.Asked.Time)
 	}
 	for _, s := range m.Locks {
-		out.Locks = append(out.Locks, LockAtAMoment{s.Lock, string(s.Kind), s.Permits, jsonHolders(s.Holders), jsonHolders(s.Lapsed), jsonHolders(s.Waiters)})
+		out.Locks = append(out.Locks, LockAtAMoment{s.Lock, string(s.Kind), s.Permits, jsonHolders(s.Holders), jsonHolders(s.Lapsed), jsonHolders(s.Waiters),
+			s.Unknown, jsonHolders(s.Unclear)})
 	}
 	return out
 }
@@ -233,6 +239,11 @@ func (s *Stream) Close(m *history.Machine, r *Report) error {
 	}
 	if !r.First.IsZero() {
 		s.printf(",\n  \"first\": %s,\n  \"last\": %s,\n  \"last_zxid\": %s", marshal(jsonStamp(r.First)), marshal(jsonStamp(r.Last)), marshal(hex(r.Zxid)))
+	}
+	if r.Known.Zxid != 0 {
+		s.printf(",\n  \"known_from\": %s,\n  \"known_from_zxid\": %s", marshal(jsonStamp(r.Known.Time)), marshal(hex(r.Known.Zxid)))
+	} else if r.Blind {
+		s.printf(",\n  \"known\": false")
 	}
 	if len(r.Warnings) > 0 {
 		s.printf(",\n  \"warnings\": %s", marshal(r.Warnings))

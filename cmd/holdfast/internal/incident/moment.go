@@ -21,6 +21,8 @@ func (p *printer) moment(m history.Moment) {
 	}
 	if len(m.Locks) == 0 {
 		p.note2(p.none(m))
+	} else if m.Blind {
+		p.note2("whether other locks were held is not known")
 	}
 }
 
@@ -43,7 +45,7 @@ func (r *Report) where(m history.Moment) string {
 		if r.First.IsZero() {
 			return "the logs have no transactions"
 		}
-		return "the logs begin later, at " + r.moment(r.First)
+		return "what these files show begins later, at " + r.moment(r.First)
 	case history.After:
 		return fmt.Sprintf("the logs end earlier, at %s: this is the state then, zxid %s", r.moment(r.Last), hex(m.Zxid))
 	case history.Skipped:
@@ -59,6 +61,8 @@ func (r *Report) none(m history.Moment) string {
 		return r.Why
 	case m.Where == history.Before:
 		return "who held it then is not known"
+	case m.Blind:
+		return "who held it then is not known" + r.since()
 	}
 	return "no client held it or waited for it"
 }
@@ -66,7 +70,9 @@ func (r *Report) none(m history.Moment) string {
 // state prints the holders of a lock, and its first waiters.
 func (p *printer) state(s history.State) {
 	name := text.Printable(s.Lock)
-	if len(s.Holders) == 0 {
+	if s.Unknown {
+		p.note2(name + ": not all of its entries are known" + p.since() + ". Certain is only this:")
+	} else if len(s.Holders) == 0 {
 		p.note2(name + ": no client held it")
 	}
 	for _, h := range s.Holders {
@@ -78,7 +84,7 @@ func (p *printer) state(s history.State) {
 			t += ", " + h.Role
 		}
 		if h.Since.IsZero() {
-			t += ", since before the logs begin"
+			t += ", since when is not known"
 		} else {
 			t += ", since " + p.at(h.Since, h.Granted)
 		}
@@ -99,6 +105,13 @@ func (p *printer) state(s history.State) {
 	for _, h := range s.Lapsed {
 		p.note2(fmt.Sprintf("%s: in the way: the entry of %s, whose lease ended at %s", name, h.Client, p.clock(h.Lease)))
 	}
+	for _, h := range s.Unclear {
+		client := h.Client.String()
+		if !h.Client.Known() {
+			client = "entry " + h.Entry
+		}
+		p.note2(fmt.Sprintf("%s: there: %s; whether it held or waited is not known", name, client))
+	}
 	for i, h := range s.Waiters {
 		if i == 8 {
 			p.note2(fmt.Sprintf("%s: and %d more waiters", name, len(s.Waiters)-i))
@@ -113,6 +126,14 @@ func (p *printer) state(s history.State) {
 		}
 		p.note2(t)
 	}
+}
+
+// since returns from when on the files show all locks, for a sentence.
+func (r *Report) since() string {
+	if r.Known.Zxid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" before zxid %s of %s", hex(r.Known.Zxid), r.moment(r.Known.Time))
 }
 
 func (r *Report) at(t time.Time, zxid int64) string {

@@ -133,7 +133,7 @@ func (p *printer) picture(l *Lock) {
 // endChar returns the character of the end of an entry.
 func endChar(k history.Kind) string {
 	switch k {
-	case history.Released, history.Withdrawn, history.SessionEnded:
+	case history.Released, history.Withdrawn, history.SessionEnded, history.Ended:
 		return "┤"
 	}
 	return "╳"

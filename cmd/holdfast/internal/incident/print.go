@@ -65,9 +65,10 @@ func (r *Report) Print(w io.Writer, width int, colour bool) error {
 	}
 	p.span()
 	switch {
-	case r.Overview:
+	case r.Overview && len(r.Rows) == 0:
 		p.line("")
-		p.overview()
+		p.line("Nothing stands out.")
+	case r.Overview:
 	default:
 		pictures := 0
 		for _, l := range r.Locks {
@@ -88,6 +89,10 @@ func (r *Report) Print(w io.Writer, width int, colour bool) error {
 		p.line("")
 		p.events()
 	}
+	if r.Overview {
+		p.line("")
+		p.overview()
+	}
 	p.remarks()
 	return p.err
 }
@@ -103,6 +108,11 @@ func (p *printer) span() {
 	p.line("The logs go from %s", p.Report.moment(p.First))
 	p.line("            to %s.", p.Report.moment(p.Last))
 	p.line("Times are the leader's stamps. The last zxid is %s.", hex(p.Zxid))
+	if p.Known.Zxid != 0 {
+		p.folded(fmt.Sprintf("What was held before %s (zxid %s) is not known, unless its entry shows it.", p.Report.moment(p.Known.Time), hex(p.Known.Zxid)))
+	} else if p.Blind {
+		p.folded(notAll)
+	}
 }
 
 // overview prints a line for each lock.
@@ -125,6 +135,9 @@ func (p *printer) overview() {
 		}
 	}
 	p.table(&t)
+	if p.More > 0 {
+		p.line("and %s, less used, of which nothing stands out: --json tells of all", text.Count(p.More, "lock", "locks"))
+	}
 }
 
 // events prints the rows, each on one line if the width allows it. Otherwise the sentence of a row
@@ -252,15 +265,24 @@ func (p *printer) remarks() {
 		p.line("%s: choose a lock, --since or --until.", text.Count(p.Cut, "more event is not shown", "more events are not shown"))
 	}
 	for _, s := range Remarks {
-		for _, line := range fold(s, max(40, min(80, cmpOr(p.width, 80)))) {
-			p.line("%s", p.paint(text.Dim, line))
-		}
+		p.folded(s)
 	}
 }
+
+// folded prints a text in lines of at most 80 cells.
+func (p *printer) folded(s string) {
+	for _, line := range fold(s, max(40, min(80, cmpOr(p.width, 80)))) {
+		p.line("%s", p.paint(text.Dim, line))
+	}
+}
+
+// notAll is said of a log whose end does not show all locks.
+const notAll = "Not all is known: they begin in the middle, or have a gap, and no later snapshot shows the state."
 
 // Remarks are what a reader must know of each report.
 var Remarks = []string{
 	"A client may have believed that it held the lock from granted until it released, and at the latest until the end of its lease. A log cannot tell more.",
+	"The last writes in a log may not have been committed: a server logs them before the majority has, and the next leader may discard them.",
 	"Logs have no addresses of clients: names, hosts and process ids are what clients wrote into their entries. Goroutines of one process share an entry, and hand it on without a write.",
 }
 

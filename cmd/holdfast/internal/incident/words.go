@@ -18,7 +18,7 @@ var styles = map[history.Kind]text.Style{
 	history.Granted: text.Green, history.Attached: text.Green, history.Recorded: text.Dim, history.Renewed: text.Dim,
 	history.AtRisk: text.Yellow, history.RevokeAsked: text.Yellow, history.Leader: text.Yellow, history.Clock: text.Yellow,
 	history.Expired: text.Red, history.Purged: text.Red, history.Swept: text.Red, history.Removed: text.Red, history.Broken: text.Red,
-	history.Overwritten: text.Red, history.Vanished: text.Red,
+	history.Overwritten: text.Red, history.Vanished: text.Red, history.Restored: text.Red, history.Ended: text.Yellow,
 }
 
 func nameOf(k history.Kind) string {
@@ -101,10 +101,14 @@ func (r *Report) say(row Row) string {
 			s = join(s, e.By.String())
 		}
 		s = join(s, until)
+	case history.Ended:
+		s = join(e.Reason, until)
+	case history.Restored:
+		s = "the data of the servers was replaced before this write, as by a restore through the admin server: it does not fit what the log shows before. Which locks were held then is not known until they are taken anew"
 	case history.SessionEnded:
 		s = "the entry, of another library, ended with its session"
 	case history.Vanished:
-		s = "last seen before a gap in the log"
+		s = "last seen before a gap in the log, or a restore"
 	case history.Broken, history.RevokeAsked:
 		if s = "by " + e.By.String(); e.Reason != "" {
 			s += ": " + e.Reason

@@ -1,0 +1,115 @@
+package audit
+
+import (
+	"path"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// This file decides what is known. A hidden node may have children and data that the log has not
+// shown. The data of an unseen one is that of a later write, or missing, because the server saved its
+// snapshot while it wrote.
+
+// Audit follows a log.
+var _ txnlog.Follower = (*Audit)(nil)
+
+// contradicts reports whether the transaction cannot follow the ones before: it creates a node that is
+// there, or deletes or writes one that is not. Then the servers' data was replaced in between, for
+// example by a restore through the admin server, which the log does not show.
+func (a *Audit) contradicts(x *txnlog.Txn) bool {
+	changed := map[string]bool{} // whether a path exists, within the transaction
+	there := func(p string) (exists, known bool) {
+		if exists, ok := changed[p]; ok {
+			return exists, true
+		}
+		if n := a.nodes[p]; n != nil {
+			return true, !n.hidden || n.written.zxid != 0 // else it was only concluded from another node
+		}
+		for {
+			p = path.Dir(p)
+			if exists, ok := changed[p]; ok {
+				return false, exists
+			} else if n := a.nodes[p]; n != nil {
+				return false, !n.hidden
+			}
+		}
+	}
+	for i := range x.Ops {
+		o := &x.Ops[i]
+		if o.Kind != txnlog.OpCreate && o.Kind != txnlog.OpDelete && o.Kind != txnlog.OpSetData {
+			continue
+		}
+		if exists, known := there(o.Path); known && exists == (o.Kind == txnlog.OpCreate) {
+			return true
+		}
+		changed[o.Path] = o.Kind != txnlog.OpDelete
+	}
+	return false
+}
+
+// dispute forgets what a disputed transaction would change, with the locks around it.
+func (a *Audit) dispute(x *txnlog.Txn) {
+	if s := a.sessions[x.Session]; s != nil {
+		s.timeout = 0 // it may have ended
+	}
+	for i := range x.Ops {
+		o := &x.Ops[i]
+		for _, p := range append(o.Ended, o.Path) {
+			if p == "" || o.Kind == txnlog.OpCheck {
+				continue
+			}
+			base := path.Base(p)
+			if _, entry := znode.Parse(base); entry || a.isAnchor(base) {
+				p = path.Dir(p)
+			}
+			a.forget(p)
+		}
+	}
+}
+
+func (a *Audit) isAnchor(base string) bool { _, ok := znode.AnchorOf(base); return ok }
+
+// forget removes a node and the nodes below it, and hides the node above: it may be there or not.
+func (a *Audit) forget(p string) {
+	n := a.nodes[p]
+	if n == nil || n.up == nil {
+		if up := a.nodes[path.Dir(p)]; up != nil {
+			up.hidden = true
+		}
+		return
+	}
+	n.up.hidden = true
+	for _, below := range a.below(n) {
+		a.remove(below)
+	}
+}
+
+// below returns a node and those below it, the deepest first.
+func (a *Audit) below(n *node) (all []*node) {
+	if n.children > 0 {
+		for _, c := range a.nodes {
+			if c.up == n {
+				all = append(all, a.below(c)...)
+			}
+		}
+	}
+	return append(all, n)
+}
+
+// learn takes the data of an unseen node from its first write that the log shows.
+func (a *Audit) learn(n *node, data []byte) {
+	n.unseen = false
+	generation, anchor := znode.AnchorOf(path.Base(n.path))
+	switch {
+	case n.entry != nil:
+		e := znode.ReadEntry(n.entry.Name, data, n.entry.Stat)
+		if n.entry = &e; e.Leased() && e.Record.Broken == nil {
+			a.session(a.txn.Session).ours = true
+		}
+	case anchor:
+		n.up.state().anchors[generation], _ = znode.DecodeAnchor(data)
+	default:
+		n.fill(data)
+	}
+}

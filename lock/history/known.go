@@ -1,0 +1,164 @@
+package history
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// This file decides what is known. What the files cannot show is not known: entries from before the
+// log or from a gap, and what a snapshot lacks because the server saved it while it wrote. A lock
+// whose entries are not all known has no turns: only a record that shows the grant makes its client a
+// holder.
+
+// Machine follows a log.
+var _ txnlog.Follower = (*Machine)(nil)
+
+// Keep reports whether Begin needs the node at the path.
+func (m *Machine) Keep(path string) bool {
+	if job, ok := strings.CutPrefix(path, m.o.Jobs+"/"); ok && m.o.Jobs != "" {
+		return m.matchesJob(job)
+	}
+	name, ok := m.name(path)
+	if !ok {
+		return false
+	}
+	lock, node := split(name)
+	if _, entry := znode.Parse(node); entry || isAnchor(node) {
+		return m.o.Match(lock)
+	}
+	return m.o.Match(name)
+}
+
+func isAnchor(node string) bool { _, ok := znode.AnchorOf(node); return ok }
+
+// Begin gives the Machine the nodes that existed after the transaction zxid, in any order, see
+// [txnlog.Exact]: before the first call of Apply, or between two, if the Machine was blind. After an
+// error the state is not known: call [Machine.Gap].
+func (m *Machine) Begin(zxid int64, nodes iter.Seq2[txnlog.Node, error]) error {
+	there := map[string]bool{} // names of entries and locks' nodes, if some are known already
+	anew := len(m.locks) > 0
+	for n, err := range nodes {
+		if err != nil {
+			return err
+		}
+		if n.Czxid > zxid {
+			continue
+		}
+		if name, ok := m.name(n.Path); ok && anew {
+			there[name] = true
+		}
+		m.resume(zxid, &n)
+	}
+	m.begun = zxid
+	for name, q := range m.locks {
+		for i := len(q.entries) - 1; i >= 0 && anew; i-- {
+			if !there[name+"/"+q.names[i].Node] {
+				m.vanish(q, i)
+			}
+		}
+		if anew && !there[name] && len(q.entries) == 0 {
+			delete(m.locks, name)
+			continue
+		}
+		q.partial, q.disputed, q.blurred = false, false, true
+		m.touch(q)
+	}
+	if m.blind && m.txn != nil && m.known == (Known{}) {
+		m.known = Known{m.clock.stamp, m.clock.zxid}
+	}
+	m.blind = false
+	if m.txn != nil {
+		m.settle(m.clock.stamp)
+	}
+	return nil
+}
+
+// Opened does nothing: the Machine needs no timeouts.
+func (m *Machine) Opened(txnlog.Session) {}
+
+// Blind reports whether there may be locks or entries that the files have not shown.
+func (m *Machine) Blind() bool { return m.blind }
+
+// Gap tells the Machine that the state is not known here: transactions are missing. Entries that do not
+// appear again count as vanished after their leases and the grace.
+func (m *Machine) Gap() {
+	m.blind = true
+	for _, q := range m.locks {
+		q.partial = true
+		for _, c := range q.entries {
+			c.doubted, c.fresh = true, false
+		}
+	}
+}
+
+// resume replaces what is known of a node by what a snapshot shows.
+func (m *Machine) resume(zxid int64, n *txnlog.Node) {
+	name, _ := m.name(n.Path)
+	lock, node := split(name)
+	q := m.locks[lock]
+	if _, ok := znode.Parse(node); !ok || q == nil || q.find(node) < 0 {
+		m.begin(zxid, n)
+		return
+	}
+	c := q.entries[q.find(node)]
+	if c.doubted = false; n.Lost || n.Mzxid <= c.written.zxid {
+		return
+	}
+	q.remove(q.find(node))
+	m.begin(zxid, n)
+	if i := q.find(node); i >= 0 {
+		q.entries[i].in, q.entries[i].since, q.entries[i].granted = c.in, c.since, c.granted
+	}
+}
+
+// dispute marks the locks that a disputed transaction would change: their state is not known.
+func (m *Machine) dispute(t *txnlog.Txn) {
+	for i := range t.Ops {
+		op := &t.Ops[i]
+		for _, path := range append(op.Ended, op.Path) {
+			if path == "" || !m.Keep(path) || op.Kind == txnlog.OpCheck {
+				continue
+			}
+			name, ok := m.name(path)
+			if !ok {
+				continue
+			}
+			lock, node := split(name)
+			if _, entry := znode.Parse(node); !entry && !isAnchor(node) {
+				lock = name
+			}
+			q := m.queue(lock)
+			q.partial, q.disputed, q.blurred = true, true, true
+			for _, c := range q.entries {
+				c.doubted, c.fresh = c.doubted || lock == name || c.Node == node, false
+			}
+		}
+	}
+}
+
+// restored tells that the servers' data was replaced before this transaction, which contradicts what
+// is known of the lock. Then nothing is known any more. made: the lock's node is new, and so without
+// entries.
+func (m *Machine) restored(q *queue, made bool) {
+	e := m.event(Restored, q.name)
+	m.tell(q, e)
+	m.Gap()
+	for i := len(q.entries) - 1; i >= 0 && made; i-- {
+		m.vanish(q, i)
+	}
+}
+
+// sure reports whether all entries of the lock, its kind and permits are known.
+func (q *queue) sure() bool { return !q.partial && q.unseen == 0 && !q.vague.node && !q.vague.anchor }
+
+// complete takes note of a recorded grant. Nothing excludes an entry whose record shows the grant. If it
+// excludes all others, and was created since the lock became partial, all entries are known.
+func (q *queue) complete(c *contender) {
+	alone := q.rules.Kind == znode.Mutex && c.Role == znode.Exclusive || q.rules.Kind == znode.RW && c.Role == znode.Writer
+	if q.partial && q.raw != nil && c.fresh && !c.doubted && alone && c.Granted() && !c.Record.Shared {
+		q.partial, q.disputed, q.blurred = false, false, true
+	}
+}

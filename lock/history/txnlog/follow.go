@@ -1,0 +1,193 @@
+package txnlog
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Follower keeps a state of its own along a log, see [Log.Follow].
+type Follower interface {
+	// Keep reports whether Begin needs the node at the path.
+	Keep(path string) bool
+	// Begin replaces the state by that after the transaction zxid. The nodes are those of [Exact]. After
+	// an error Follow calls Gap.
+	Begin(zxid int64, nodes iter.Seq2[Node, error]) error
+	// Opened tells of a session that was open after the transaction of the last Begin.
+	Opened(Session)
+	// Gap tells that the state is not known here: transactions are missing before the next one.
+	Gap()
+	// Blind reports whether there is state that is not known, so that Follow calls Begin at the next
+	// snapshot.
+	Blind() bool
+	// Apply applies the next transaction. The follower may use it until the next call of a method.
+	Apply(*Txn)
+}
+
+// Follow gives f the state before the range and all transactions after it, up to the range's end. It
+// begins with the newest snapshot that is older than the range. Without one, as in a folder that the
+// server purges, it begins with the oldest transactions and a Gap, and f learns the state from the
+// first snapshot that they reach. So it does after each gap. warn gets the problems of the files.
+// Follow returns the path of the first snapshot that it used, or "". It fails only if ctx ends.
+func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error)) (snapshot string, err error) {
+	w := &follow{Log: l, f: f, warn: warn, to: Range{To: r.To, Until: r.Until}, last: -1}
+	if first := l.firstZxid(); first != 1 || r.From > 1 || !r.Since.IsZero() { // else the log begins with an empty ensemble
+		for _, s := range l.SnapshotsFor(r) {
+			if w.load(s) {
+				break
+			}
+		}
+	} else {
+		w.last = 0
+	}
+	if w.last < 0 {
+		f.Gap()
+	}
+	r = w.to
+	if w.last >= 0 {
+		r.From = w.last + 1
+	}
+	for t, err := range l.Txns(r) {
+		switch {
+		case ctx.Err() != nil:
+			return w.used, context.Cause(ctx)
+		case err != nil:
+			w.problem(err)
+		default:
+			if w.last < 0 {
+				w.last = t.Zxid - 1
+			}
+			w.learn(t.Zxid)
+			f.Apply(&t)
+			w.last = max(w.last, t.Zxid)
+		}
+	}
+	if r.To == 0 && r.Until.IsZero() {
+		w.learn(1<<63 - 1)
+	}
+	return w.used, nil
+}
+
+// firstZxid returns the first zxid of the oldest log; 0 if there is none.
+func (l *Log) firstZxid() int64 {
+	if len(l.logs) == 0 || l.logs[0].time.IsZero() { // the name may be wrong
+		return 0
+	}
+	return l.logs[0].first
+}
+
+// follow is the work of [Log.Follow].
+type follow struct {
+	*Log
+	f     Follower
+	warn  func(error)
+	to    Range  // its end
+	last  int64  // the last transaction that f knows, or that is missing; -1: none yet
+	tried int    // number of snapshots that are older than the last transaction, or were tried
+	used  string // path of the first snapshot that f began with
+}
+
+func (w *follow) problem(err error) {
+	w.warn(err)
+	var p *Problem
+	if errors.As(err, &p) && p.Lost() {
+		w.f.Gap()
+		w.last = max(w.last, p.Until)
+	}
+}
+
+// learn has f begin anew, if it is blind, with a snapshot between the last transaction and the next.
+func (w *follow) learn(next int64) {
+	for ; w.tried < len(w.snaps) && w.snaps[w.tried].Zxid < next; w.tried++ {
+		if s := w.snaps[w.tried]; w.f.Blind() && s.Zxid >= w.last && s.whole() {
+			w.load(s)
+		}
+	}
+}
+
+// load has f begin with the snapshot; false if that cannot be read.
+func (w *follow) load(s *Snapshot) bool {
+	later := *w.Log
+	later.Progress = nil // the same transactions are read again
+	r := w.to
+	r.From = s.Zxid + 1
+	err := w.f.Begin(s.Zxid, Exact(s.Zxid, s.Nodes(), later.Txns(r), w.f.Keep))
+	for session, wrong := range s.Sessions() {
+		if err = errors.Join(err, wrong); err == nil {
+			w.f.Opened(session)
+		}
+	}
+	if err != nil {
+		w.warn(err)
+		w.f.Gap()
+		return false
+	}
+	if w.last = s.Zxid; w.used == "" {
+		w.used = s.Path
+	}
+	return true
+}
+
+// Exact returns the nodes that existed after the transaction zxid, of which a snapshot shows nodes and
+// the log shows the later transactions. A server saves its nodes while it changes them, so that a
+// snapshot has nodes that are created later, and lacks some that are deleted later. Exact leaves out
+// the former. The latter come last, as far as the log names them, with [Node.Lost]. A node with a
+// higher Mzxid has the data of that later transaction. keep selects nodes by their paths.
+func Exact(zxid int64, nodes iter.Seq2[Node, error], later iter.Seq2[Txn, error], keep func(path string) bool) iter.Seq2[Node, error] {
+	return func(yield func(Node, error) bool) {
+		deleted := deletedBefore(later, keep)
+		for n, err := range nodes {
+			if err == nil && (n.Czxid > zxid || !keep(n.Path)) {
+				continue
+			}
+			delete(deleted, n.Path)
+			if !yield(n, err) || err != nil {
+				return
+			}
+		}
+		for _, path := range slices.Sorted(maps.Keys(deleted)) {
+			if !yield(Node{Path: path, Lost: true}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// deletedBefore returns the paths of nodes that the transactions delete without having created them. It
+// ends where transactions are missing.
+func deletedBefore(txns iter.Seq2[Txn, error], keep func(path string) bool) map[string]bool {
+	deleted, created := map[string]bool{}, map[string]bool{}
+	for t, err := range txns {
+		var p *Problem
+		if errors.As(err, &p) && p.Lost() {
+			break
+		}
+		for i := range t.Ops {
+			op := &t.Ops[i]
+			switch {
+			case op.Kind == OpCreate && keep(op.Path):
+				created[op.Path] = true
+			case op.Kind == OpDelete, op.Kind == OpCloseSession:
+				for _, path := range op.removes() {
+					if keep(path) && !created[path] && !t.Disputed {
+						deleted[path] = true
+					}
+					if !t.Disputed {
+						delete(created, path)
+					}
+				}
+			}
+		}
+	}
+	return deleted
+}
+
+// removes returns the paths of the nodes that the operation deletes, as far as the log names them.
+func (op *Op) removes() []string {
+	if op.Kind == OpDelete {
+		return []string{op.Path}
+	}
+	return op.Ended
+}

@@ -1,0 +1,14 @@
+package znode
+
+// counterBits is the length of a zxid's counter: ZooKeeper splits its 64 bits into 32 for the epoch
+// and 32 for the counter. These functions are the only place that knows it.
+const counterBits = 32
+
+// Epoch returns the epoch of a transaction. Each leader has its own epoch, and epochs rise.
+func Epoch(zxid int64) int64 { return zxid >> counterBits }
+
+// Counter returns the number of a transaction within its epoch; the first is 1.
+func Counter(zxid int64) int64 { return zxid & (1<<counterBits - 1) }
+
+// EpochStart returns the zxid right before the first transaction of an epoch.
+func EpochStart(epoch int64) int64 { return epoch << counterBits }
