@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,71 +11,67 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestHandoffsWithinClients: while connections break, goroutines of several clients hand off and
-// cache entries. No two goroutines hold the lock at once, tokens rise, each client has turns, and
+// TestHandoffsWithinClients: while connections break, goroutines of several clients hand off
+// entries. No two goroutines hold the lock at once, tokens rise, each client has turns, and
 // no node is left.
 func TestHandoffsWithinClients(t *testing.T) {
 	const clients, each = 4, 8
-	for _, idle := range []time.Duration{0, time.Second} {
-		t.Run(fmt.Sprint("idle ", idle), func(t *testing.T) {
-			b := onShared(t)
-			var room room
-			var turns sync.WaitGroup
-			var handed, joined [clients]int
-			var mu sync.Mutex
-			taps := make([]zkserver.Tap, clients)
-			cs := make([]*lock.Client, clients)
-			for i := range cs {
-				cs[i] = b.client(lock.WithIdle(idle), lock.WithDialer(taps[i].Dial))
-			}
-			begun := time.Now()
-			goOn := func() bool {
-				mu.Lock()
-				defer mu.Unlock()
-				all := !slices.Contains(handed[:], 0) && !slices.Contains(joined[:], 0)
-				return !t.Failed() && b.ctx.Err() == nil && (time.Since(begun) < 3*time.Second || !all)
-			}
-			for i, c := range cs {
-				for range each {
-					turns.Go(func() {
-						for goOn() {
-							h, err := c.Mutex("shared").Lock(b.ctx)
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							leave := room.enter(h.Token())
-							mu.Lock()
-							if h.Token().Pass > 0 {
-								handed[i]++
-							} else {
-								joined[i]++
-							}
-							mu.Unlock()
-							if rand.IntN(50) == 0 {
-								time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-							}
-							leave()
-							b.unlock(h)
-						}
-					})
-				}
-			}
+	b := onShared(t)
+	var room room
+	var turns sync.WaitGroup
+	var handed, joined [clients]int
+	var mu sync.Mutex
+	taps := make([]zkserver.Tap, clients)
+	cs := make([]*lock.Client, clients)
+	for i := range cs {
+		cs[i] = b.client(lock.WithDialer(taps[i].Dial))
+	}
+	begun := time.Now()
+	goOn := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		all := !slices.Contains(handed[:], 0) && !slices.Contains(joined[:], 0)
+		return !t.Failed() && b.ctx.Err() == nil && (time.Since(begun) < 3*time.Second || !all)
+	}
+	for i, c := range cs {
+		for range each {
 			turns.Go(func() {
 				for goOn() {
-					taps[rand.IntN(clients)].Cut()
-					time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+					h, err := c.Mutex("shared").Lock(b.ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					leave := room.enter(h.Token())
+					mu.Lock()
+					if h.Token().Pass > 0 {
+						handed[i]++
+					} else {
+						joined[i]++
+					}
+					mu.Unlock()
+					if rand.IntN(50) == 0 {
+						time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+					}
+					leave()
+					b.unlock(h)
 				}
 			})
-			turns.Wait()
-			room.check(t)
-			for i := range clients {
-				t.Logf("client %d: %d turns by an entry handed on, %d by one joined for it", i, handed[i], joined[i])
-				if handed[i] == 0 || joined[i] == 0 {
-					t.Errorf("client %d: %d turns by an entry handed on, %d by one joined for it", i, handed[i], joined[i])
-				}
-			}
-			b.nothingLeft(patience)
-		})
+		}
 	}
+	turns.Go(func() {
+		for goOn() {
+			taps[rand.IntN(clients)].Cut()
+			time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+		}
+	})
+	turns.Wait()
+	room.check(t)
+	for i := range clients {
+		t.Logf("client %d: %d turns by an entry handed on, %d by one joined for it", i, handed[i], joined[i])
+		if handed[i] == 0 || joined[i] == 0 {
+			t.Errorf("client %d: %d turns by an entry handed on, %d by one joined for it", i, handed[i], joined[i])
+		}
+	}
+	b.nothingLeft(patience)
 }

@@ -245,25 +245,6 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	})
 }
 
-// TestTryLockOfAllWithCachedLeases: if a client caches the leases of unlocked locks, its own
-// TryLock succeeds. Another client's TryLock returns ErrHeld.
-func TestTryLockOfAllWithCachedLeases(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a", riding(time.Hour)), w.client("b")
-		w.unlock(w.lock(a, "x"))
-		w.unlock(w.lock(a, "y"))
-		n := len(w.entries("x")) + len(w.entries("y"))
-		mustBeTrue(t, n == 2, "%d entries are kept, want two", n)
-		mustBe(t, second(b.All([]string{"x", "y"}).TryLock(w.ctx)), lock.ErrHeld)
-		hs, err := a.All([]string{"x", "y"}).TryLock(w.ctx)
-		w.ok(err)
-		w.soleAll(hs)
-		w.unlockAll(hs)
-		w.unlockAll(w.lockAll(b, "x", "y"))
-		w.empty()
-	})
-}
-
 // TestTryLockOfAllAtALaggingServer: TryLock of a free lock succeeds, even if the client's server
 // lags behind and does not show the unlock yet.
 func TestTryLockOfAllAtALaggingServer(t *testing.T) {

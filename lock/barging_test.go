@@ -87,24 +87,11 @@ func TestBargingByItsOwnClock(t *testing.T) {
 	})
 }
 
-// TestNoLeaseIsCachedBesideABarger: an unlock deletes the entry, instead of caching its lease, if a
-// goroutine of the same client is barging.
-func TestNoLeaseIsCachedBesideABarger(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(time.Hour))
-		h := w.lock(a, "x")
-		ch := w.barge(w.ctx, a, "x")
-		w.waits(ch)
-		w.unlock(w.pass(h, ch))
-	})
-}
-
 // TestBargingForAFixedLease: a barging call for a fixed lease has no entry while it waits, so
-// queued waiters enter first. The call also gets a lock that its own client unlocks, or whose lease
-// that client caches.
+// queued waiters enter first. The call also gets a lock that its own client unlocks.
 func TestBargingForAFixedLease(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		a, b := w.dial("a", riding()), w.dial("b")
 		h := w.lock(a, "x", lock.WithoutRenewal())
 		barges := func(c *lock.Client) <-chan taken {
 			return w.callers(w.ctx, 1, c.Mutex("x", lock.WithBarging(), lock.WithoutRenewal()).Lock)[0]
@@ -120,14 +107,9 @@ func TestBargingForAFixedLease(t *testing.T) {
 
 		inRange(t, "a fixed lease", h.Remaining(), ttl-time.Second, ttl)
 		w.finish(h)
-		h = w.lock(a, "x") // the unlock would cache its lease
+		h = w.lock(a, "x")
 		h = w.pass(h, barges(a))
 		w.alive(h)
-		w.unlock(h)
-		h = w.lock(a, "x")
-		w.unlock(h)
-		w.waits() // the client caches its lease
-		h = w.await(barges(a)).hold
 		w.finish(h)
 	})
 }

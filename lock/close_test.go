@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -208,33 +207,6 @@ func TestBorrowedConnection(t *testing.T) {
 		if _, _, err := z.Exists("/"); err != nil || z.State() != zk.StateHasSession {
 			t.Errorf("its owner's connection: %v, %v", z.State(), err)
 		}
-		w.empty()
-	})
-}
-
-// TestCloseAtTheMomentOfTheUnlock: the client begins to close while an unlocked entry becomes a cached
-// lease. Close deletes the entry.
-func TestCloseAtTheMomentOfTheUnlock(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		var a *lock.Client
-		var other *lock.Hold
-		var armed atomic.Bool
-		machine, closed := newClock(0, 0), make(chan error, 1)
-		a = w.dial("a", riding(time.Minute), lock.WithClock(func() (mono, wall time.Duration) {
-			if armed.Load() && calledBy("lease.(*Entry).Succeed") && armed.Swap(false) {
-				go func() { closed <- a.Close() }()
-				for other.Err() == nil {
-					runtime.Gosched() // a mutex is locked, so virtual time stands still
-				}
-			}
-			return machine.now()
-		}))
-		other = w.lock(a, "y")
-		h := w.lock(a, "x")
-		armed.Store(true)
-		w.unlock(h)
-		w.ok(<-closed)
-		w.hasEntries("x", 0)
 		w.empty()
 	})
 }

@@ -167,7 +167,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 // if they waited together, so that each of them can be detached.
 func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a", riding(0)), w.client("b")
+		a, b := w.client("a", riding()), w.client("b")
 		writer := w.take(b.RWMutex("x").Lock)
 		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(0)).RLock)
 		w.unlock(writer)
@@ -183,7 +183,7 @@ func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 // the same entry. It succeeds when that hold is unlocked.
 func TestDetachOfASharedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a", riding(0)), w.client("b")
+		a, b := w.client("a", riding()), w.client("b")
 		first, other := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
 		mustBeTrue(t, pathOf(first) == pathOf(other), "entries %s and %s, want one", pathOf(first), pathOf(other))
 		fails(t, second(first.Detach(w.ctx, 0)), lock.ErrInvalid, "WithLocalWindow(0)")

@@ -81,7 +81,8 @@
 //  4. First come, first served: among processes, and among the goroutines of one client. But the
 //     goroutines may hand a lock off among themselves while other processes wait, for 10 ms by
 //     default ([Policy].LocalWindow). And they share one place in the queue: a goroutine that waits
-//     behind another one of its client may be served after later calls of other processes.
+//     behind another one of its client joins the queue when that one unlocks, or has held the lock
+//     for a second. So it may be served after later calls of other processes.
 //  5. Nothing is left behind. The last client to leave a lock deletes the lock's node: at once, or
 //     a second later if the lock is in frequent use. Waiters and the reaper remove what a crash
 //     leaves behind; the reaper removes empty ancestors, such as orders of orders/42. A lock node
@@ -199,11 +200,11 @@
 // # Goroutines of one client
 //
 // The goroutines of a client that want the same lock with the same settings share one place in the
-// queue. A handoff between them costs no request. Each has a hold of its own, with its own context,
-// max_hold and token. If other processes have entries too, only the first waiting goroutine joins
-// the queue. Each further goroutine joins when the one before it is served. So processes take
-// turns, however many of their goroutines wait. [WithLocalWindow] has the exceptions, and the rule
-// for readers. [WithIdle] keeps an unused entry for a time, until another contender joins.
+// queue. A handoff between them costs no request while the local window lasts. Each has a hold of
+// its own, with its own context, max_hold and token. Only the first waiting goroutine joins the
+// queue: when the holder unlocks after the window, or has held the lock for a second. So processes
+// take turns, however many of their goroutines wait. [WithLocalWindow] has the exceptions, and the
+// rule for readers.
 //
 // # Moving a hold to another process
 //

@@ -24,27 +24,6 @@ func ExampleWithBarging() {
 	// Output: refilled
 }
 
-// With WithIdle, a process that takes the same lock again and again sends a request for the first
-// use only, as long as no other client requests the lock.
-func ExampleWithIdle() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
-	ctx := context.Background()
-	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithIdle(time.Minute), lock.WithDialer(ensemble.Dial)))
-	defer locks.Close()
-
-	count := func() error {
-		return locks.Mutex("counter").Do(ctx, func(context.Context) error { return nil })
-	}
-	check(count()) // the first use takes a transaction
-	before := ensemble.Transactions()
-	for range 1000 {
-		check(count())
-	}
-	fmt.Println("writes for a thousand more:", ensemble.Transactions()-before)
-	// Output: writes for a thousand more: 0
-}
-
 // WithoutRenewal gives a lease of fixed length. Extend prolongs it as the work proceeds.
 func ExampleHold_Extend() {
 	ctx := context.Background()

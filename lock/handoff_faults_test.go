@@ -1,13 +1,10 @@
-// Handoffs and cached leases: lost replies, lost entries, outages.
+// Handoffs: lost replies, lost entries, outages.
 
 package lock_test
 
 import (
 	"context"
-	"fmt"
-	"hash/crc32"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,7 +19,7 @@ import (
 // order, without waiting for a lease. If they give up or the client closes, no node is left.
 func TestExchangeInDoubt(t *testing.T) {
 	eachMishap(t, "then", []string{"they wait on", "they give up", "the client closes"}, func(w *world, then string, i int) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.dial("a", riding()), w.dial("b")
 		h := w.lock(a, "x")
 		ctx, giveUp := context.WithCancel(w.ctx)
 		defer giveUp()
@@ -56,7 +53,7 @@ func TestExchangeInDoubt(t *testing.T) {
 // exchange, the local waiters enter by another entry, in order.
 func TestExchangeOfRemovedEntry(t *testing.T) {
 	each(t, "removed", bools, func(w *world, removed bool) {
-		a, z := w.dial("a", riding(0)), w.raw("admin")
+		a, z := w.dial("a", riding()), w.raw("admin")
 		h := w.lock(a, "x")
 		time.Sleep(window)
 		line := w.line(w.ctx, a, "x", 2)
@@ -77,97 +74,11 @@ func TestExchangeOfRemovedEntry(t *testing.T) {
 	})
 }
 
-// TestCachedLeaseIsPurged: if another client has purged the entry of a cached lease, Lock queues
-// again and TryLock returns ErrHeld. The next cached lease is released as usual.
-func TestCachedLeaseIsPurged(t *testing.T) {
-	each(t, "try", bools, func(w *world, try bool) {
-		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
-		w.unlock(w.lock(a, "x"))
-		w.kill("a")
-		other := w.lock(b, "x")
-		take := a.Mutex("x").Lock
-		if try {
-			take = a.Mutex("x").TryLock
-		}
-		next := w.callers(w.ctx, 1, take)[0]
-		w.Heal("a")
-		time.Sleep(ttl)
-		if try {
-			mustBe(w, w.outcome(next).err, lock.ErrHeld)
-			w.unlock(other)
-			next = w.line(w.ctx, a, "x", 1)[0]
-		} else {
-			w.unlock(other)
-		}
-		h := w.await(next).hold
-		w.alive(h)
-		waiting := w.queue(w.ctx, b, "x")
-		w.unlock(w.pass(h, waiting))
-		w.unlock(w.lock(a, "x"))
-		mustBe(w, a.Close(), nil)
-		w.empty()
-	})
-}
-
-// TestGiveUpWhileACachedLeaseIsReleased: if a call makes its client release a cached lease, and
-// gives up while one of the requests is in flight, no node is left.
-func TestGiveUpWhileACachedLeaseIsReleased(t *testing.T) {
-	for k := range 3 {
-		subtest(t, fmt.Sprint("k ", k), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
-			h := w.lock(b, "x")
-			ch := w.queue(w.ctx, a, "x")
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold) // other contenders were there, so the leave takes several requests
-			seen := -1
-			hit := w.fault(func(r locktest.Request) bool {
-				if r.Label == "a" {
-					seen++
-				}
-				return r.Label == "a" && seen == k
-			}, locktest.Fault{Delay: time.Second})
-			ctx := w.limited(time.Second / 2)
-			mustBe(w, second(a.All([]string{"w", "x"}).TryLock(ctx)), context.DeadlineExceeded)
-			w.until("hit", hit)
-			time.Sleep(3 * time.Second)
-			w.empty()
-		})
-	}
-}
-
-// TestCachedLeaseIsOverwritten: if another program overwrites the entry of a cached lease, the
-// client does not use or delete it. If the entry is force-released, the client deletes it.
-func TestCachedLeaseIsOverwritten(t *testing.T) {
-	subtest(t, "by another program", locktest.Options{}, func(w *world) {
-		const idle = 3 * ttl
-		a, z := w.dial("a", riding(idle)), w.raw("admin")
-		w.unlock(w.lock(a, "x"))
-		time.Sleep(idle / 2) // the next check of the cached lease is at its idle limit
-		h := w.lock(a, "x")
-		time.Sleep(idle * 3 / 4)
-		w.unlock(h)
-		w.set(z, h.EntryPath(), []byte("mine"))
-		time.Sleep(2 * idle)
-		w.remove(z, h.EntryPath())
-		w.finish(w.lock(a, "x", lock.WithIdle(0)))
-	})
-	subtest(t, "force-released", locktest.Options{}, func(w *world) {
-		a, c := w.dial("a", riding(time.Hour)), w.dial("c")
-		h := w.lock(a, "x")
-		w.unlock(h)
-		settle()
-		begun := time.Now()
-		mustBe(w, w.breaks(c, h.EntryPath()).Wait(w.ctx, terms), nil)
-		atMost(w, "it has gone after", time.Since(begun), ttl/2)
-		w.finish(w.lock(a, "x", lock.WithIdle(0)))
-	})
-}
-
 // TestTokensRiseAfterTheLastHandoff: tokens still rise after an entry was handed off as often as
 // its token can count.
 func TestTokensRiseAfterTheLastHandoff(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
+		a := w.dial("a", riding())
 		h := w.lock(a, "x")
 		h.SetPass(math.MaxInt32 - 1)
 		w.handOver(h, w.line(w.ctx, a, "x", 3)...)
@@ -181,7 +92,7 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 		begun := time.Now()
 		var set atomic.Bool
 		var forward atomic.Int64
-		a := w.dial("a", riding(0), lock.WithClock(func() (mono, wall time.Duration) {
+		a := w.dial("a", riding(), lock.WithClock(func() (mono, wall time.Duration) {
 			if set.Load() && calledBy("(*placed).grant") && set.Swap(false) {
 				forward.Store(int64(2 * ttl))
 			}
@@ -217,7 +128,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 		w.empty()
 	}
 	subtest(t, "others wait", locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.dial("a", riding()), w.dial("b")
 		for range 10 {
 			h := w.lock(a, "x")
 			h.Revoked()
@@ -231,12 +142,11 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 		forgotten(w, a, 1)
 	})
 	subtest(t, "the reply to its last write is lost", locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
+		a := w.dial("a", riding())
 		for range 3 {
 			h := w.lock(a, "x")
 			h.Revoked()
 			next := w.line(w.ctx, a, "x", 1)[0]
-			w.looked("a")
 			w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: window, Drop: locktest.AfterApply})
 			go h.Extend(w.ctx, ttl)
 			settle()
@@ -250,7 +160,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	subtest(t, "it is given up as it is granted", locktest.Options{}, func(w *world) {
 		var giveUp atomic.Pointer[context.CancelFunc]
 		clk := newClock(0, 0)
-		a := w.dial("a", riding(0), lock.WithClock(func() (time.Duration, time.Duration) {
+		a := w.dial("a", riding(), lock.WithClock(func() (time.Duration, time.Duration) {
 			if f := giveUp.Load(); f != nil && calledBy("(*placed).serve") && giveUp.CompareAndSwap(f, nil) {
 				(*f)()
 			}
@@ -288,24 +198,25 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAttachedEntryIsNotDeleted: another client has attached to the entry of a cached lease that
-// has ended. A goroutine that takes the cached lease deletes nothing, and queues. The client issues
-// no ticket for an entry that it hands off, so the test forges one.
+// TestAttachedEntryIsNotDeleted: another client attaches to an entry that a local waiter continues,
+// and cannot write. The waiter deletes nothing, and queues. The client issues no ticket for an entry
+// that it hands off, so the test forges one.
 func TestAttachedEntryIsNotDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
-		h := w.lock(a, "x")
-		text := fmt.Sprintf("holdfast-ticket:1:mutex:/locks:%s:%s:0:0", h.Name(), path.Base(h.EntryPath()))
-		ticket, err := lock.ParseTicket(fmt.Sprintf("%s:%08x", text, crc32.ChecksumIEEE([]byte(text))))
-		w.ok(err)
-		w.unlock(h)
-		w.kill("a")
-		time.Sleep(ttl * 3 / 4)                                                       // at most half of the lease is left
-		next := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }) // takes the cached lease
-		theirs := w.attach(b, ticket)
+		a, b, c := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second})), w.dial("b"), w.dial("c")
+		before := w.lock(b, "x")
+		line := w.line(w.ctx, a, "x", 2)
+		next := line[1]
+		w.faults(writes("a", w.entries("x")[1].Path), locktest.Fault{Code: codeThrottled})
+		time.Sleep(ttl * 9 / 20)
+		h := w.pass(before, line[0])
+		time.Sleep(ttl / 12)
+		w.unlock(h) // less than half of the lease is left: the waiter must write the entry before it enters
+		w.waits(next)
+		theirs := w.attach(b, w.forged("x", "mutex", h.EntryPath()))
 		ended := w.end(theirs)
 		third := w.queue(w.ctx, c, "x")
-		w.Heal("a")
+		w.Intercept(nil)
 		time.Sleep(ttl)
 		_, there := w.Node(theirs.EntryPath())
 		mustBeTrue(t, there && theirs.Remaining() != 0, "the attached entry is there: %v, its hold: %v", there, theirs.Err())
@@ -381,10 +292,14 @@ func TestLostEntryWithLocalWaiters(t *testing.T) {
 		a, z := w.client("a"), w.raw("other")
 		h := w.lock(a, "x")
 		ended := w.end(h)
-		ch := w.line(w.ctx, a, "x", 1)[0]
+		ch := start(func() (*lock.Hold, error) {
+			next, err := a.Mutex("x").Lock(w.ctx)
+			isTrue(t, h.Err() != nil, "the next one has the lock beside the hold whose entry was deleted")
+			return next, err
+		})
+		settle()
 		w.remove(z, h.EntryPath())
 		next := w.await(ch)
-		w.inTurn(ended, next)
 		atMost(t, "the next one has the lock after", next.at.Sub(ended.wait()), 20*time.Millisecond)
 		w.finish(next.hold)
 	})

@@ -1,4 +1,4 @@
-// Goroutines of one client share an entry in the queue: handoffs, readers, cached leases.
+// Goroutines of one client share an entry in the queue: handoffs, readers.
 
 package lock_test
 
@@ -6,14 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -26,7 +22,7 @@ import (
 // in order of arrival, and has its own hold.
 func TestHandoffSendsNoRequest(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
+		a := w.dial("a", riding())
 		h := w.lock(a, "x")
 		want := h.Token()
 		line := w.line(w.ctx, a, "x", 8)
@@ -56,7 +52,7 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 // tests allocate too.
 func TestLocalWaiterOfALongHold(t *testing.T) {
 	simulateAlone(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
+		a := w.dial("a", riding())
 		h := w.lock(a, "x")
 		during := func() uint64 {
 			var before, after runtime.MemStats
@@ -75,41 +71,18 @@ func TestLocalWaiterOfALongHold(t *testing.T) {
 	})
 }
 
-// TestLocksBelowALockInUse: if another client creates and deletes 500 locks below a lock's node, a
-// client whose goroutine waits for the lock lists the node's children at most 20 times.
-func TestLocksBelowALockInUse(t *testing.T) {
-	each(t, "idle", []time.Duration{0, time.Hour}, func(w *world, idle time.Duration) {
-		a, b := w.dial("a", riding(idle)), w.dial("b")
-		h := w.lock(a, "x")
-		next := w.queue(w.ctx, a, "x")
-		time.Sleep(time.Minute)
-		lists := w.cost("a", func() {
-			for i := range 500 {
-				w.unlock(w.lock(b, fmt.Sprint("x/", i)))
-				time.Sleep(time.Millisecond)
-			}
-		}).requests["getChildren2"]
-		atMost(w, "lists", lists, 20)
-		w.unlock(w.pass(h, next))
-	})
-}
-
 // TestOthersWaitForOneWindow: other clients wait for at most one window and one hold. This is
-// tested for short and long holds, for a cached lease, and for holds whose Extend is in flight at
-// each unlock.
+// tested for short and long holds, and for holds whose Extend is in flight at each unlock.
 func TestOthersWaitForOneWindow(t *testing.T) {
 	type variant struct {
-		held, idle time.Duration
-		extended   bool
+		held     time.Duration
+		extended bool
 	}
 	forEach(t, slow, map[string]variant{
-		"short holds": {held: window / 5}, "long holds": {held: 3 * window}, "kept": {held: window / 5, idle: time.Hour},
+		"short holds": {held: window / 5}, "long holds": {held: 3 * window},
 		"extended holds": {held: time.Millisecond, extended: true},
 	}, func(w *world, test variant) {
-		a, b := w.dial("a", riding(test.idle)), w.dial("b", riding(0))
-		if test.idle > 0 {
-			w.unlock(w.lock(a, "x"))
-		}
+		a, b := w.dial("a", riding()), w.dial("b", riding())
 		h := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 40)
 		begun := time.Now()
@@ -146,52 +119,66 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 	})
 }
 
-// TestEntryOfAServedWaiterIsDeleted: a local waiter joins behind another client, and then gets the
-// lock by a handoff. Its own entry is deleted, so a later goroutine cannot use it to get ahead of
+// TestEntryOfAServedWaiterIsDeleted: a local waiter joins behind another client, and then gets a
+// permit by a handoff. Its own entry is deleted, so a later goroutine cannot use it to get ahead of
 // another client.
 func TestEntryOfAServedWaiterIsDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
-		h := w.lock(a, "x")
-		local := w.line(w.ctx, a, "x", 1)[0]
-		second := w.queue(w.ctx, w.dial("b"), "x")
-		w.until("the local waiter joins", func() bool { return len(w.entries("x")) == 3 })
+		b, c := w.dial("b"), w.dial("c")
+		h, theirs := w.take(permits(a.Semaphore("x", 2), 1)), w.take(permits(b.Semaphore("x", 2), 1))
+		local := w.join("x", permits(a.Semaphore("x", 2), 1))
+		w.hasEntries("x", 3)
 		h = w.pass(h, local)
 		w.hasEntries("x", 2)
-		third := w.queue(w.ctx, w.dial("c"), "x")
+		third := w.join("x", permits(c.Semaphore("x", 2), 1))
 		time.Sleep(time.Second) // the window ends
-		w.handOver(h, second, third, w.line(w.ctx, a, "x", 1)[0])
+		fourth := w.callers(w.ctx, 1, permits(a.Semaphore("x", 2), 1))[0]
+		h = w.pass(h, third)
+		w.waits(fourth)
+		w.unlock(theirs)
+		w.finish(h, w.await(fourth).hold)
 	})
 }
 
-// TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed off a hundred
-// times, for at most two lists and two other requests. A lock below this lock's node is no
-// contender.
-func TestHandoffsGoOnWithoutOthers(t *testing.T) {
-	for _, below := range []bool{false, true} {
-		subtest(t, fmt.Sprint("below ", below), slow, func(w *world) {
-			a := w.dial("a", riding(0))
-			if below {
-				w.lock(w.dial("b"), "x/y")
+// TestHotLockCostsOneTransactionAWindow: while goroutines of one client wait, the client sends one
+// transaction in the time of a window, whatever the number of handoffs.
+func TestHotLockCostsOneTransactionAWindow(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding())
+		h := w.lock(a, "x")
+		const handoffs, each = 100, window / 5
+		line := w.line(w.ctx, a, "x", handoffs)
+		got := w.cost("a", func() {
+			for _, next := range line {
+				time.Sleep(each)
+				w.unlock(h)
+				h = w.await(next).hold
 			}
-			h := w.lock(a, "x")
-			const handoffs = 100
-			line := w.line(w.ctx, a, "x", handoffs)
-			got := w.cost("a", func() {
-				for _, next := range line {
-					time.Sleep(window / 5)
-					w.unlock(h)
-					h = w.await(next).hold
-				}
-			})
-			lists := got.requests["getChildren2"]
-			if lists > 2 || got.total() > lists+2 { // perhaps one is a renewal
-				w.Errorf("%d handoffs after holds of a fifth of the window cost %v", handoffs, got.requests)
-			}
-			equal(w, "handoffs", h.Token().Pass, handoffs)
-			w.unlock(h)
 		})
-	}
+		windows := int(handoffs * each / window)
+		inRange(t, "transactions", got.requests["multi"], windows-1, windows)
+		atMost(t, "requests", got.total(), windows+1) // perhaps one is a renewal
+		w.finish(h)
+	})
+}
+
+// TestWaiterBehindALongHold: the first local waiter joins a second after the grant, while the entry
+// is held, and no sooner. It is ahead of all clients that join later.
+func TestWaiterBehindALongHold(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding()), w.dial("b")
+		h := w.lock(a, "x")
+		begun := time.Now()
+		line := w.line(w.ctx, a, "x", 2)
+		time.Sleep(begun.Add(990 * time.Millisecond).Sub(time.Now()))
+		w.hasEntries("x", 1)
+		time.Sleep(20 * time.Millisecond)
+		w.hasEntries("x", 2)
+		other := w.queue(w.ctx, b, "x")
+		w.inOrder(h, line[0], line[1], other)
+		w.empty()
+	})
 }
 
 // TestWaiterGivesUp: if one of several local waiters gives up, the client sends no request, and the
@@ -199,7 +186,7 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 // last one gives up, the entry is deleted.
 func TestWaiterGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+		a, b := w.dial("a", riding()), w.dial("b", riding())
 		h := w.lock(b, "x")
 		why := errors.New("had enough")
 		var queue []<-chan taken
@@ -241,7 +228,7 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 		if without {
 			opt = lock.WithLocalWindow(0)
 		}
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.dial("a", riding()), w.dial("b")
 		first := w.lock(b, "x")
 		h := w.pass(first, w.queue(w.ctx, a, "x", opt)) // a knows that other clients use the lock
 		other := w.queue(w.ctx, b, "x")
@@ -304,7 +291,7 @@ func TestNoHandoffAfterOtherEnds(t *testing.T) {
 			ended, entry := w.end(h), h.EntryPath()
 			end(w, h)
 			next := w.await(queue[0])
-			if !others || !strings.HasPrefix(name, "removed") { // a removed hold overlaps with the next one
+			if !strings.HasPrefix(name, "removed") { // a removed hold may overlap with the next one
 				w.inTurn(ended, next)
 			}
 			isTrue(w, next.hold.EntryPath() != entry, "the next one has the same entry")
@@ -317,17 +304,17 @@ func TestNoHandoffAfterOtherEnds(t *testing.T) {
 // TestMaxHoldIsForEachHold: max_hold applies to each hold of a handed off entry separately.
 func TestMaxHoldIsForEachHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
+		const late = 900 * time.Millisecond
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second, MaxHold: ttl}))
 		h := w.lock(a, "x")
-		line := w.line(w.ctx, a, "x", 30)
-		begun := time.Now()
-		for _, next := range line {
-			time.Sleep(time.Second / 2)
-			w.unlock(h)
-			h = w.await(next).hold
-		}
-		isTrue(t, time.Since(begun) >= ttl && int(h.Token().Pass) == len(line), "token %v after %v", h.Token(), time.Since(begun))
-		w.unlock(h)
+		next := w.line(w.ctx, a, "x", 1)[0]
+		time.Sleep(late)
+		h = w.pass(h, next)
+		equal(t, "handoffs", h.Token().Pass, 1)
+		time.Sleep(ttl - late/2)
+		w.alive(h)
+		time.Sleep(late)
+		mustBe(t, h.Err(), lock.ErrMaxHold)
 	})
 }
 
@@ -335,7 +322,7 @@ func TestMaxHoldIsForEachHold(t *testing.T) {
 // continues with another hold. The ended hold issues no ticket.
 func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
+		a := w.dial("a", riding())
 		before := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 1)
 		h := w.pass(before, line[0])
@@ -356,7 +343,7 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 // handoff.
 func TestHandoffIsToTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(0))
+		a := w.dial("a", riding())
 		h := w.lock(a, "x")
 		for _, opts := range [][]lock.LockOption{
 			{lock.WithTTL(ttl / 2)}, {lock.WithMetadata(map[string]string{"k": "v"})}, {lock.WithoutRenewal()}, {lock.WithLocalWindow(0)},
@@ -374,7 +361,7 @@ func TestHandoffIsToTheSame(t *testing.T) {
 // waiter gets a permit by a handoff of an entry.
 func TestPermitsAreHandedOff(t *testing.T) {
 	subtest(t, "three", locktest.Options{}, func(w *world) {
-		s := w.dial("a", riding(0)).Semaphore("x", 3)
+		s := w.dial("a", riding()).Semaphore("x", 3)
 		line := w.callers(w.ctx, 9, permits(s, 1))
 		w.hasEntries("x", 3)
 		held := w.expectEach(line[:3]...)
@@ -389,7 +376,7 @@ func TestPermitsAreHandedOff(t *testing.T) {
 		w.finish(held[6:]...)
 	})
 	subtest(t, "many are free", slow, func(w *world) { // with free permits, waiters join at once
-		s := w.dial("a", riding(0)).Semaphore("x", 32)
+		s := w.dial("a", riding()).Semaphore("x", 32)
 		w.unlock(w.take(permits(s, 1)))
 		begun := time.Now()
 		var line []<-chan taken
@@ -407,7 +394,7 @@ func TestPermitsAreHandedOff(t *testing.T) {
 // writer.
 func TestHandoffAmongWriters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		rw := w.dial("a", riding(0)).RWMutex("x")
+		rw := w.dial("a", riding()).RWMutex("x")
 		write := func() (*lock.Hold, error) { return rw.Lock(w.ctx) }
 		h := w.expect(start(write)).hold
 		second := start(write)
@@ -427,7 +414,7 @@ func TestHandoffAmongWriters(t *testing.T) {
 // own hold. A reader after the window waits behind a waiting writer.
 func TestReadersShareAnEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.dial("a", riding()), w.dial("b")
 		rw := a.RWMutex("x")
 		read := func(i int) <-chan taken {
 			return start(func() (*lock.Hold, error) { return rw.RLock(context.WithValue(w.ctx, key{}, i)) })
@@ -488,7 +475,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 // entry is lost, each reader's hold ends.
 func TestReadersWaitTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.dial("a", riding()), w.dial("b")
 		wrote := w.take(b.RWMutex("x").Lock)
 		giveUp, cancel := context.WithCancel(w.ctx)
 		first, readers := w.callers(giveUp, 2, a.RWMutex("x").RLock), w.callers(w.ctx, 4, a.RWMutex("x").RLock) // the entry was created for one of the first readers
@@ -511,21 +498,17 @@ func TestReadersWaitTogether(t *testing.T) {
 	})
 }
 
-// TestHandoffOfStaleLease: an entry without a recent renewal, because of a suspend or of refused
-// renewals, is written before it is handed off. At least half of the lease is left for the next
-// hold.
-func TestHandoffOfStaleLease(t *testing.T) {
-	each(t, "slept", bools, func(w *world, slept bool) {
-		clk := newClock(0, 0)
-		a := w.dial("a", riding(0), lock.WithClock(clk.now))
+// TestHandoffInANewSession: an entry that was not written in the present session is written before
+// it is handed off.
+func TestHandoffInANewSession(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
 		h := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 1)
-		if slept {
-			clk.step(ttl * 7 / 10)
-		} else {
-			w.faults(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Code: codeThrottled})
-			time.Sleep(ttl * 6 / 10)
-		}
+		session := a.Session()
+		w.faults(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Code: codeThrottled})
+		w.ExpireLabel("a")
+		w.until("a new session", func() bool { return a.Session() != session && a.Session() != 0 })
 		version := w.node(h.EntryPath()).Stat.Version
 		w.Intercept(nil)
 		w.unlock(h)
@@ -552,7 +535,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 			return func() { mustBe(w, broken.Wait(w.ctx, terms), nil) }
 		},
 	}, func(w *world, meanwhile func(*world, string) func()) {
-		a := w.dial("a", riding(0))
+		a := w.dial("a", riding())
 		h := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 2)
 		sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
@@ -592,7 +575,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 // unlocked last. Then both locks are free for local waiters, later goroutines, and other clients.
 func TestHoldsAreTheLastHandles(t *testing.T) {
 	each(t, "waits", bools, func(w *world, waits bool) {
-		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+		a, b := w.dial("a", riding()), w.dial("b", riding())
 		x := w.lock(a, "x")
 		y, err := a.Mutex("y").Lock(x.Context())
 		mustBe(w, err, nil)
@@ -622,7 +605,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 func TestClientClosesWithLocalWaiters(t *testing.T) {
 	for i := range 20 {
 		subtest(t, fmt.Sprint("i ", i), slow, func(w *world) {
-			a := w.dial("a", riding(time.Duration(i%2)*time.Hour))
+			a := w.dial("a", riding())
 			var lines []<-chan taken
 			for _, name := range []string{"x", "y"} {
 				for range 5 {
@@ -653,7 +636,7 @@ func TestClientClosesWithLocalWaiters(t *testing.T) {
 func TestErrorsOfLocalWaiters(t *testing.T) {
 	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
 		eachPair(t, name+", behind its own client, outage", bools, bools, func(w *world, own, outage bool) {
-			a := w.dial("a", riding(0))
+			a := w.dial("a", riding())
 			holder := a
 			if !own {
 				holder = w.dial("b")
@@ -681,192 +664,6 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 			w.finish(h)
 		})
 	}
-}
-
-// TestCachedLease: from the second use on, a lock that no other client requests costs no request.
-// The client deletes the entry at the end of the idle time. A lock below this lock's node is no
-// contender.
-func TestCachedLease(t *testing.T) {
-	each(t, "below", bools, func(w *world, below bool) {
-		a := w.dial("a", riding(time.Second))
-		w.unlock(w.lock(a, "other", lock.WithIdle(0)))
-		first := map[string]int{"multi": 1, "getChildren2": 1}
-		if below {
-			w.lock(w.dial("b"), "x/y")
-			h := w.lock(a, "x")
-			time.Sleep(window) // until its grant is recorded: the client may not be alone
-			w.unlock(h)
-		} else {
-			w.wantCost("the first use", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), first, 1)
-		}
-		var tokens []lock.Token
-		w.wantCost("ten uses", w.cost("a", func() {
-			for range 10 {
-				h := w.lock(a, "x")
-				w.alive(h)
-				tokens = append(tokens, h.Token())
-				w.unlock(h)
-				time.Sleep(window)
-			}
-		}), map[string]int{}, 0)
-		isTrue(w, slices.IsSortedFunc(tokens, lock.Token.Compare) && tokens[0] != tokens[1], "tokens do not rise: %v", tokens)
-		w.unlock(w.take(a.Mutex("x").TryLock))
-		time.Sleep(990 * time.Millisecond)
-		w.hasEntries("x", 1)
-		time.Sleep(20 * time.Millisecond)
-		settle()
-		w.hasEntries("x", 0)
-		if !below {
-			w.empty()
-		}
-	})
-}
-
-// TestNoLeaseIsCachedAheadOfAWaiter: a client does not cache the lease of an entry that has waited,
-// because other clients may wait behind it. A call directly after the unlock queues behind them.
-func TestNoLeaseIsCachedAheadOfAWaiter(t *testing.T) {
-	simulate(t, slow, func(w *world) {
-		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
-		h := w.lock(b, "x")
-		first, second := w.join("x", a.Mutex("x").Lock), w.join("x", c.Mutex("x").Lock)
-		w.unlock(h)
-		h = w.await(first).hold
-		time.Sleep(3 * window)
-		again := start(func() (*lock.Hold, error) {
-			mustBe(w, h.Unlock(), nil)
-			return a.Mutex("x").Lock(w.ctx)
-		})
-		h = w.await(second).hold
-		hasNotCome(w, again)
-		w.unlock(h)
-		w.finish(w.await(again).hold)
-	})
-}
-
-// TestOnePermitIsCached: a client that unlocks several permits caches one entry. The client deletes
-// this entry when another client requests all permits, or when the client itself closes.
-func TestOnePermitIsCached(t *testing.T) {
-	each(t, "closes", bools, func(w *world, closes bool) {
-		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
-		for range 2 {
-			one, other := w.take(permits(a.Semaphore("x", 2), 1)), w.take(permits(a.Semaphore("x", 2), 1))
-			w.unlock(one, other)
-			settle()
-			w.hasEntries("x", 1)
-		}
-		if closes {
-			mustBe(w, a.Close(), nil)
-		} else {
-			w.unlock(w.expect(start(func() (*lock.Hold, error) { return b.Semaphore("x", 2).Acquire(w.ctx, 2) })).hold)
-		}
-		w.empty()
-	})
-}
-
-// TestCachedLeaseIsReleased: a client deletes the entry of a cached lease within two thirds of a
-// TTL if another contender joins, of the same client, another client or another library. It also
-// deletes the entry when it closes.
-func TestCachedLeaseIsReleased(t *testing.T) {
-	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
-		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
-		"another library": func(w *world, a *lock.Client) {
-			z := w.raw("b")
-			theirs := w.create(z, "/locks/x/_c_0123-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-			w.until("it is first", func() bool { return w.entries("x")[0].Path == theirs })
-			w.remove(z, theirs)
-		},
-		"other settings": func(w *world, a *lock.Client) { w.unlock(w.lock(a, "x", lock.WithTTL(2*ttl), lock.WithIdle(0))) },
-		"several locks": func(w *world, a *lock.Client) {
-			hs, err := a.LockAll(w.ctx, "w", "x")
-			mustBe(w, err, nil)
-			mustBe(w, hs.Unlock(), nil)
-		},
-		"no place in the queue": func(w *world, a *lock.Client) { w.unlock(w.lock(a, "x", lock.WithBarging(), lock.WithIdle(0))) },
-		"the end of the counter": func(w *world, _ *lock.Client) {
-			w.setSequence("x", math.MaxInt32)
-			w.unlock(w.lock(w.dial("b"), "x"))
-		},
-		"the session ends": func(w *world, a *lock.Client) {
-			w.ExpireLabel("a")
-			w.unlock(w.lock(w.dial("b"), "x"))
-		},
-		"close": func(w *world, a *lock.Client) { mustBe(w, a.Close(), nil) },
-	}, func(w *world, come func(*world, *lock.Client)) {
-		a := w.dial("a", riding(time.Hour))
-		w.unlock(w.lock(a, "x"))
-		settle()
-		mustBeTrue(t, len(w.entries("x")) == 1, "%d entries are kept", len(w.entries("x")))
-		begun := time.Now()
-		come(w, a)
-		settle()
-		atMost(w, "it took", time.Since(begun), 2*ttl/3)
-		w.empty()
-	})
-}
-
-// TestCachedLeaseIsRenewed: a cached lease is renewed. If its entry is deleted by hand, the next
-// Lock queues again.
-func TestCachedLeaseIsRenewed(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding(5*ttl))
-		w.unlock(w.lock(a, "x"))
-		entry := w.entries("x")[0].Path
-		time.Sleep(5*ttl - time.Second)
-		n := w.node(entry).Stat.Version
-		isTrue(t, n >= 5, "written %d times in five TTLs", n)
-		h := w.lock(a, "x")
-		equal(t, "the entry that is held", h.EntryPath(), entry)
-		w.unlock(h)
-		w.remove(w.raw("admin"), entry)
-		time.Sleep(ttl)
-		h = w.lock(a, "x")
-		w.alive(h)
-		w.unlock(h)
-		time.Sleep(5 * ttl)
-		w.empty()
-	})
-}
-
-type unlocker interface{ Unlock() error }
-
-// TestTryLockOfACachedLease: TryLock of a lock that another client caches returns ErrHeld and
-// writes nothing. Every kind of try by the caching client itself succeeds.
-func TestTryLockOfACachedLease(t *testing.T) {
-	subtest(t, "another client", locktest.Options{}, func(w *world) {
-		const idle = 3 * time.Second
-		a, b := w.dial("a", riding(idle)), w.dial("b")
-		w.unlock(w.lock(b, "y"))
-		w.unlock(w.lock(a, "x"))
-		begun := time.Now()
-		if got := w.cost("b", func() {
-			mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
-		}); got.txns > 0 || got.total() > 3 {
-			w.Errorf("a try cost %v", got.requests)
-		}
-		h := w.take(b.Mutex("x", lock.WithBarging()).Lock)
-		atMost(w, "a barging client had it after", time.Since(begun), idle+time.Second)
-		w.finish(h)
-	})
-	forEach(t, locktest.Options{}, map[string]func(*world, *lock.Client) (unlocker, error){
-		"to read": func(w *world, a *lock.Client) (unlocker, error) { return a.RWMutex("x").TryRLock(w.ctx) },
-		"another TTL": func(w *world, a *lock.Client) (unlocker, error) {
-			return a.RWMutex("x", lock.WithTTL(ttl/2)).TryLock(w.ctx)
-		},
-		"without renewal": func(w *world, a *lock.Client) (unlocker, error) {
-			return a.RWMutex("x", lock.WithoutRenewal()).TryLock(w.ctx)
-		},
-		"several": func(w *world, a *lock.Client) (unlocker, error) { return a.All([]string{"y", "z"}).TryLock(w.ctx) },
-	}, func(w *world, try func(*world, *lock.Client) (unlocker, error)) {
-		a := w.dial("a", riding(time.Hour))
-		w.unlock(w.take(a.RWMutex("x").Lock))
-		w.unlock(w.lock(a, "y"))
-		settle()
-		tried, err := try(w, a)
-		mustBe(t, err, nil)
-		mustBe(t, tried.Unlock(), nil)
-		mustBe(t, a.Close(), nil)
-		w.empty()
-	})
 }
 
 // TestHandoffAsTheWaiterGivesUp: if a local waiter gives up at the moment of a handoff, the

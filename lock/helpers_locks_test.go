@@ -50,10 +50,9 @@ func tryPermits(s *lock.Semaphore, n int) taking {
 
 const window = lock.DefaultLocalWindow
 
-// riding returns the option for policies with the default window, and leases that are cached for
-// idle after an unlock.
-func riding(idle time.Duration) lock.Option {
-	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: idle})
+// riding returns the option for policies with the default window.
+func riding() lock.Option {
+	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window})
 }
 
 // slow is an ensemble with a latency of a millisecond in each direction.
@@ -225,6 +224,12 @@ func (w *world) restored(name, kind, prefix string) lock.Ticket {
 	w.Helper()
 	record := znode.Record{Owner: "restored", TTL: (10 * time.Minute).Milliseconds(), Attempt: znode.NewID(), Detached: true}
 	path := w.create(w.raw("backup"), lock.DefaultRoot+"/"+name+"/"+prefix, string(record.Encode()), zk.FlagSequence)
+	return w.forged(name, kind, path)
+}
+
+// forged returns a ticket for the first incarnation of an entry.
+func (w *world) forged(name, kind, path string) lock.Ticket {
+	w.Helper()
 	text := strings.Join([]string{"holdfast-ticket:1", kind, lock.DefaultRoot, name, path[strings.LastIndexByte(path, '/')+1:], "0", "0"}, ":")
 	ticket, err := lock.ParseTicket(fmt.Sprintf("%s:%08x", text, crc32.ChecksumIEEE([]byte(text))))
 	w.ok(err)
@@ -275,16 +280,6 @@ func (w *world) totals() map[string]int {
 	}
 	maps.DeleteFunc(all, func(op string, _ int) bool { return op == "ping" })
 	return all
-}
-
-// looked waits until the client, which has local waiters, has listed the contenders. The hold's
-// window begins at that time.
-func (w *world) looked(label string) {
-	w.Helper()
-	looks := func() int { return w.Requests()[label].Requests["getChildren2"] }
-	before := looks()
-	w.until("a look for others", func() bool { return looks() > before })
-	settle()
 }
 
 // stays checks that the node is not deleted within five seconds.

@@ -3,9 +3,7 @@
 package lock_test
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -73,97 +71,6 @@ func forEachLoss(t *testing.T, f func(w *losing)) {
 	}
 }
 
-// TestCachedLeaseIsGivenUpWithoutWatch: if the watch of a cached lease is lost, another client
-// still gets the lock in time, and so does a goroutine of the same client that requests another
-// TTL.
-func TestCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
-	for _, same := range bools {
-		t.Run(fmt.Sprintf("same client %v", same), func(t *testing.T) {
-			forEachLoss(t, func(w *losing) {
-				a, b := w.client(riding(time.Hour)), w.dial("b")
-				w.unlock(w.lock(a, "x"))
-				settle()
-				w.lose(a)
-				next := b.Mutex("x")
-				if same {
-					next = a.Mutex("x", lock.WithTTL(2*ttl))
-				}
-				w.unlock(w.inTime(start(func() (*lock.Hold, error) { return next.Lock(w.ctx) }), w.most))
-			})
-		})
-	}
-}
-
-// TestCachedLeaseOutlivesALostWatch: if no other client requests the lock, a lease stays cached
-// although its watches are lost again and again.
-func TestCachedLeaseOutlivesALostWatch(t *testing.T) {
-	forEachLoss(t, func(w *losing) {
-		a := w.client(riding(time.Hour))
-		w.unlock(w.lock(a, "x"))
-		settle()
-		entry := w.entries("x")[0].Path
-		for range 5 {
-			w.lose(a)
-			time.Sleep(w.most)
-		}
-		isTrue(w, len(w.entries("x")) == 1 && w.entries("x")[0].Path == entry, "the entries are %q, was %s", paths(w.entries("x")), entry)
-	})
-}
-
-// TestHandoffsEndWithoutWatch: goroutines of one client use a cached lease, whose watch is lost,
-// every 20 s. Another client still gets the lock in time.
-func TestHandoffsEndWithoutWatch(t *testing.T) {
-	forEachLoss(t, func(w *losing) {
-		a, b := w.client(riding(time.Minute)), w.dial("b")
-		w.unlock(w.lock(a, "x"))
-		settle()
-		w.lose(a)
-		stop := make(chan struct{})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for {
-				if h, err := a.Mutex("x").Lock(w.ctx); err == nil {
-					time.Sleep(5 * time.Millisecond)
-					h.Unlock()
-				}
-				select {
-				case <-stop:
-					return
-				case <-time.After(20 * time.Second): // less than a lease is cached
-				}
-			}
-		}()
-		settle()
-		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most+20*time.Second))
-		close(stop)
-		<-done
-	})
-}
-
-// TestLocalHandoffsEndWithoutWatch: goroutines hand an entry off to each other as long as a watch
-// shows no other client. If the watch is lost, another client still gets the lock in time.
-func TestLocalHandoffsEndWithoutWatch(t *testing.T) {
-	forEachLoss(t, func(w *losing) {
-		a, b := w.client(), w.dial("b")
-		ctx, stop := context.WithCancel(w.ctx)
-		var busy sync.WaitGroup
-		for range 3 {
-			busy.Go(func() {
-				for h, err := a.Mutex("x").Lock(ctx); err == nil; h, err = a.Mutex("x").Lock(ctx) {
-					time.Sleep(100 * time.Millisecond)
-					h.Unlock()
-				}
-			})
-		}
-		time.Sleep(time.Second)
-		w.lose(a)
-		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most+time.Second))
-		stop()
-		busy.Wait()
-	})
-}
-
 // TestWaiterBehindForeignEntryWithoutWatch: a waiter behind an entry of another library enters in
 // time after the entry is deleted, although the watch is lost. The entry has no lease that could
 // end.
@@ -183,25 +90,6 @@ func TestWaiterBehindForeignEntryWithoutWatch(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestLostWatchIsNotShared: after a lost watch, a lease that is cached later has a watch that
-// works, so another client gets the lock in time.
-func TestLostWatchIsNotShared(t *testing.T) {
-	forEachLoss(t, func(w *losing) {
-		a := w.client(lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: time.Hour, KeepParent: true}))
-		b := w.dial("b")
-		w.unlock(w.lock(a, "x"))
-		settle()
-		w.lose(a)
-		several, err := a.All([]string{"x", "y"}).TryLock(w.ctx) // for these locks it releases its cached lease
-		w.ok(err)
-		w.unlockAll(several)
-		time.Sleep(time.Minute)
-		w.unlock(w.lock(a, "x"))
-		settle()
-		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most))
-	})
 }
 
 // TestHandoffToAnotherClientWithoutWatch: a waiter whose watch is lost enters in time, and no later

@@ -40,8 +40,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 // TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError], which
 // matches [ErrHeld]. TryLock does not wait for the lock. It first asks the server to catch up with
 // the leader. A failed try leaves no node behind, except perhaps the mark of the leader's epoch,
-// see package znode. A cached lease ([WithIdle]) of another client counts as held; one of this
-// client does not.
+// see package znode.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, try)
 }

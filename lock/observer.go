@@ -46,8 +46,8 @@ const (
 	// EventAtRisk: the hold will be lost after the time Left unless a renewal succeeds: see
 	// [Hold.AtRisk]. Reason is the expected reason of the loss.
 	EventAtRisk
-	// EventReleased: the hold was unlocked; its entry is deleted next, handed off locally, or kept
-	// ([WithIdle]). Or the hold was detached, and its entry stays for the client that attaches.
+	// EventReleased: the hold was unlocked; its entry is deleted next, or handed off locally. Or the
+	// hold was detached, and its entry stays for the client that attaches.
 	EventReleased
 	// EventLost: the hold ended before it was unlocked. Reason says why.
 	EventLost
@@ -252,8 +252,8 @@ func (c *Client) notify(values context.Context, event Event) {
 //   - nil otherwise.
 //
 // [ErrStalled] has that reason, too. A restart mends neither of them if the servers are away, so use
-// Check for readiness, and to restart a service only [ErrStalled]. A risk by max_hold, a lost hold,
-// a fixed lease and an unused entry ([WithIdle]) do not count.
+// Check for readiness, and to restart a service only [ErrStalled]. A risk by max_hold, a lost hold
+// and a fixed lease do not count.
 func (c *Client) Check() error {
 	if c.open.Err() != nil {
 		return ErrClosed

@@ -53,7 +53,7 @@ func (w *world) diary(o *observed, want string) {
 func TestObserverOfLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
-		a, b := w.dial("a", riding(0), lock.WithObserver(seen)), w.dial("b")
+		a, b := w.dial("a", riding(), lock.WithObserver(seen)), w.dial("b")
 		h := w.taken("1st", a.Mutex("x").Lock)
 		w.diary(seen, "1st acquired")
 		second := w.line(w.as("2nd"), a, "x", 1)[0]
@@ -97,7 +97,7 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 func TestObserverOfBargers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
-		a, b := w.dial("a", riding(0), lock.WithObserver(seen)), w.dial("b")
+		a, b := w.dial("a", riding(), lock.WithObserver(seen)), w.dial("b")
 		theirs := w.lock(b, "x")
 		first := w.barge(w.as("1st"), a, "x")
 		gaveUp, cancel := context.WithCancel(w.as("2nd"))
@@ -125,7 +125,7 @@ func TestRiskAsAReaderJoins(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var dead atomic.Bool
 		seen, machine := new(observed), newClock(0, 0)
-		a := w.dial("a", riding(0), lock.WithObserver(seen), lock.WithClock(func() (mono, wall time.Duration) {
+		a := w.dial("a", riding(), lock.WithObserver(seen), lock.WithClock(func() (mono, wall time.Duration) {
 			if dead.Load() && calledBy("lease.(*Entry).Risk") { // the new hold receives reports already
 				time.Sleep(ttl / 2)
 			}
@@ -147,7 +147,7 @@ func TestRiskAsAReaderJoins(t *testing.T) {
 func TestObserverOfReadersTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
-		a, b := w.dial("a", riding(0), lock.WithObserver(seen)), w.dial("b")
+		a, b := w.dial("a", riding(), lock.WithObserver(seen)), w.dial("b")
 		theirs := w.take(b.RWMutex("x").Lock)
 		var readers []<-chan taken
 		for _, who := range []string{"1st", "2nd", "3rd"} {
@@ -200,7 +200,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 func TestObserverAsTheClientCloses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
-		a := w.dial("a", riding(0), lock.WithObserver(seen))
+		a := w.dial("a", riding(), lock.WithObserver(seen))
 		h := w.taken("1st", a.Mutex("x").Lock)
 		second := w.line(w.as("2nd"), a, "x", 1)[0]
 		read := w.taken("3rd", a.RWMutex("y").RLock)

@@ -342,8 +342,7 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 	})
 }
 
-// TestCheck: Check also covers waits, but not cached leases. It says why no server can be reached. It
-// fails for a closed client.
+// TestCheck: Check also covers waits. It says why no server can be reached. It fails for a closed client.
 func TestCheck(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -360,15 +359,6 @@ func TestCheck(t *testing.T) {
 		w.unlock(theirs)
 		w.close(a)
 		mustBe(t, a.Check(), lock.ErrClosed)
-
-		idle := w.dial("idle", riding(10*ttl)) // a cached lease puts nothing at risk
-		w.unlock(w.lock(idle, "x"))
-		mustBeTrue(t, idle.Stats().Waiters == 1 && idle.Stats().Holds == 0, "nothing is kept: %+v", idle.Stats())
-		w.kill("idle")
-		for range 30 {
-			time.Sleep(ttl / 10)
-			isTrue(t, !errors.Is(idle.Check(), lock.ErrStalled), "a cached lease stalls: %v", idle.Check())
-		}
 	})
 }
 

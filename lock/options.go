@@ -103,8 +103,8 @@ func WithGrace(grace time.Duration) Option {
 	})
 }
 
-// WithPolicies takes the policy of each lock from p. The options WithTTL, WithGrace,
-// WithLocalWindow and WithIdle are then refused for the client, but not for a lock.
+// WithPolicies takes the policy of each lock from p. The options WithTTL, WithGrace
+// and WithLocalWindow are then refused for the client, but not for a lock.
 func WithPolicies(p Policies) Option {
 	return clientOption(func(c *config) error {
 		if p == nil {

@@ -469,12 +469,11 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 // gets the lock.
 func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
+		a, b := w.dial("a", riding()), w.dial("b")
 		h := w.lock(a, "x")
 		w.setSequence("x", math.MaxInt32)
 		other := w.queue(w.ctx, b, "x")
 		waiting := append(w.line(w.ctx, a, "x", 40), other)
-		w.looked("a")
 		handoffs := 0
 		for entry := h.EntryPath(); h.EntryPath() == entry; handoffs++ {
 			mustBeTrue(t, handoffs != 20, "the entry was handed on %d times in holds of a fifth of the window", handoffs)
@@ -506,3 +505,5 @@ func (w *world) first(queue ...<-chan taken) (got taken) {
 	})
 	return got
 }
+
+type unlocker interface{ Unlock() error }

@@ -27,7 +27,7 @@ const (
 	NoLocalWindow time.Duration = -1
 	// MaxLocalWindow is the longest allowed LocalWindow.
 	MaxLocalWindow = time.Second
-	// MaxTime is the longest allowed TTL, MaxTTL, grace, MaxHold, Idle or unlock timeout. A longer
+	// MaxTime is the longest allowed TTL, MaxTTL, grace, MaxHold or unlock timeout. A longer
 	// time is probably a wrong unit, and sums of longer times could overflow a time.Duration.
 	MaxTime = 365 * 24 * time.Hour
 )
@@ -53,18 +53,14 @@ type Policy struct {
 	// KeepParent keeps the lock's parent node when the last contender leaves. A kazoo Lock object
 	// on the same path needs the parent.
 	KeepParent bool
-	// LocalWindow is the time for which goroutines of one client hand an entry off among
-	// themselves, first come, first served, while other contenders wait. The goroutines must make
-	// the same request. If no other contender waits, they hand the entry off without limit. A local
-	// handoff costs no request. For each entry ahead, other processes may wait longer by
-	// LocalWindow and the length of one hold. LocalWindow is at most a second, and at most a third
-	// of the lock's TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] each Unlock deletes the
-	// entry, and the next goroutine joins at the end of the queue.
+	// LocalWindow is the time from an entry's grant for which goroutines of one client hand it off
+	// among themselves, first come, first served, also while other contenders wait. The goroutines
+	// must make the same request. A local handoff costs no request. The first Unlock after that time
+	// replaces the entry by one at the end of the queue, in one transaction. For each entry ahead,
+	// other processes may wait longer by LocalWindow and the length of one hold. LocalWindow is at
+	// most a second, and at most a third of the lock's TTL. Default [DefaultLocalWindow]. With
+	// [NoLocalWindow] each Unlock replaces the entry.
 	LocalWindow time.Duration
-	// Idle is the time for which an unused entry is kept after its last Unlock if there is no other
-	// contender. Until then this client can take the lock again without a request. When another
-	// contender joins, the client deletes the entry at once. Default 0: the entry is not kept.
-	Idle time.Duration
 }
 
 // WithDefaults returns the policy with its zero fields set to their defaults.
@@ -100,9 +96,6 @@ func (p Policy) Validate() error {
 		return err
 	}
 	if err := checkDuration("max_hold", p.MaxHold, 0, MaxTime); err != nil {
-		return err
-	}
-	if err := checkDuration("idle", p.Idle, 0, MaxTime); err != nil {
 		return err
 	}
 	if p.LocalWindow != NoLocalWindow {

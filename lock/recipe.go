@@ -65,12 +65,10 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 	if err := checkContext(ctx, "lock", r.name); err != nil {
 		return queue.Request{}, err
 	}
-	request := queue.Request{
+	return queue.Request{
 		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent, Barging: r.barging,
 		Window: max(0, min(r.LocalWindow, r.TTL/3)).Truncate(time.Millisecond),
-	}
-	request.Idle = request.MayCache(r.Idle)
-	return request, nil
+	}, nil
 }
 
 func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, error) {

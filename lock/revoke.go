@@ -35,9 +35,9 @@ type Revocation struct {
 //
 // A request lasts as long as the entry of the hold. While no holder has received it, the entry may
 // be handed off locally, and the next holder that listens receives it. A client that attaches to a
-// detached hold receives it too. A client that takes the lock with another entry does not. A cached
-// lease ([WithIdle]) counts as a hold. A later Revoke replaces the request, and is delivered too.
-// When the entry has ended, the request is deleted, sooner or later.
+// detached hold receives it too. A client that takes the lock with another entry does not. A later
+// Revoke replaces the request, and is delivered too. When the entry has ended, the request is
+// deleted, sooner or later.
 //
 // The errors:
 //

@@ -23,7 +23,7 @@ import (
 // rw returns the read/write lock "x" of a new client.
 func (w *world) rw(label string) *lock.RWMutex {
 	w.Helper()
-	return w.dial(label, riding(0)).RWMutex("x")
+	return w.dial(label, riding()).RWMutex("x")
 }
 
 // queueOf makes a new client for each role join the queue of "x": "r" reads, "w" writes. The
@@ -111,7 +111,7 @@ func TestReaderThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		queue, _ := w.queueOf("rrr")
 		readers := w.expectEach(queue...)
-		last := w.dial("last", riding(0))
+		last := w.dial("last", riding())
 		writer := w.join("x", last.RWMutex("x").Lock)
 		lags := lagging("last", last)
 		var hidden, expired atomic.Bool
@@ -213,7 +213,7 @@ func TestDowngradeRefuses(t *testing.T) {
 // reader's context, a call to write returns ErrUpgrade.
 func TestReadersAndWritersReenter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a", riding(0))
+		c := w.dial("a", riding())
 		rw := c.RWMutex("x")
 		ways := map[string][]taking{"read": {rw.RLock, rw.TryRLock}, "write": {rw.Lock, rw.TryLock}}
 		for _, tt := range []struct {

@@ -194,7 +194,7 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 		},
 	}, func(w *world, leave func(w *world, a *lock.Client, giveUp func())) {
 		long := strings.Repeat("x", 400)
-		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+		a, b := w.dial("a", riding()), w.dial("b", riding())
 		h := w.lock(b, long)
 		ctx, giveUp := context.WithCancel(w.ctx)
 		defer giveUp()
@@ -204,7 +204,7 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 			})
 		}
 		w.until("all have joined", func() bool { return len(w.entries(long)) == 101 })
-		last := w.queue(w.ctx, w.dial("c", riding(0)), long)
+		last := w.queue(w.ctx, w.dial("c", riding()), long)
 		handshakes := func() (n int) {
 			for _, c := range w.Requests() {
 				n += c.Handshakes

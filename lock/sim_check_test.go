@@ -64,11 +64,8 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way 
 	if way.reads {
 		s.tally.count("holds for reading", 1)
 	}
-	switch {
-	case hold.Token().Pass > 0 && s.idle == 0:
+	if hold.Token().Pass > 0 {
 		s.tally.count("passed on", 1)
-	case hold.Token().Pass > 0:
-		s.tally.count("kept and had again", 1)
 	}
 	if name == slots {
 		s.roomBeside(label, h, capacity)

@@ -70,7 +70,6 @@ type plan struct {
 	keeps      bool // keep the parent of some locks
 	early      bool // other programs create parents while snapshots of earlier ones are still used
 	window     time.Duration
-	idle       time.Duration
 }
 
 // draw returns the random plan of a seed. If only is not empty, it is the kind.
@@ -127,9 +126,6 @@ func draw(seed uint64, only kind) (p plan) {
 	case 3:
 		p.window = between(passing, time.Millisecond, min(time.Second, p.ttl/3)).Truncate(time.Millisecond)
 	}
-	if p.window > 0 && oneIn(passing, 2) {
-		p.idle = between(passing, time.Millisecond, 2*p.ttl).Truncate(time.Millisecond)
-	}
 	p.tells = oneIn(random(seed, "told"), 4)
 	if link := random(seed, "link"); p.kind != stepped && oneIn(link, 6) {
 		p.distant = true // a write through the leader still takes a small part of a TTL
@@ -156,7 +152,7 @@ func (p plan) kept(name string) bool {
 func (p plan) quiet() bool { return p.kind == calm || p.kind == stepped }
 
 func (p plan) Policy(name string) lock.Policy {
-	policy := lock.Policy{TTL: p.ttl, Grace: p.grace, LocalWindow: p.window, Idle: p.idle, KeepParent: p.kept(name)}
+	policy := lock.Policy{TTL: p.ttl, Grace: p.grace, LocalWindow: p.window, KeepParent: p.kept(name)}
 	if name == limited {
 		policy.MaxHold = 2 * p.ttl
 	}
@@ -175,7 +171,7 @@ var things = []string{
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "large entries", "fixed leases", "barged", "holds ended by max_hold", "entered again",
 	"detached", "readers, writers and permits detached", "left with others who read", "attached", "attached to what was not detached", "attached too late", "came back too late",
-	"passed on", "waits without an entry", "kept and had again", "taken together", "any one taken", "second grants given back", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"passed on", "waits without an entry", "taken together", "any one taken", "second grants given back", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents made again early", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",

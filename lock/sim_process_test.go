@@ -104,7 +104,7 @@ func (s *sim) process(i int) {
 			idle()
 			if s.quiet() {
 				s.busy.Wait()
-				time.Sleep(3*time.Second + s.idle)
+				time.Sleep(3 * time.Second)
 				s.nothingLeft() // without a Close
 			}
 			p.close(false)

@@ -261,7 +261,7 @@ func (s *sim) run() {
 	defer stop()
 	s.served, giveUp = context.WithCancel(s.Context())
 	defer giveUp()
-	s.say("%s: ttl %v, grace %v, window %v, idle %v, latency up to %v, names %q, members %d", s.kind, s.ttl, s.grace, s.window, s.idle, s.slow, s.names, s.members)
+	s.say("%s: ttl %v, grace %v, window %v, latency up to %v, names %q, members %d", s.kind, s.ttl, s.grace, s.window, s.slow, s.names, s.members)
 	s.count(string(s.kind) + " histories")
 	if s.distant {
 		s.count("over a slow link")

@@ -3,7 +3,7 @@ package lock
 // Stats are a client's present numbers of holds and waiters, and its counters since it was made.
 type Stats struct {
 	Holds    int    // present holds; each reader that shares an entry counts
-	Waiters  int    // goroutines waiting now, and cached leases ([WithIdle])
+	Waiters  int    // goroutines waiting now
 	Renewals uint64 // rewrites of entries: renewals, and records of grants
 	Lost     uint64 // holds that ended before they were unlocked
 	Requeued uint64 // times that a waiter found its entry removed, and queued again

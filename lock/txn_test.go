@@ -485,7 +485,7 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 			for _, gaveUp := range []bool{true, false} { // otherwise the transaction is in flight
 				t.Run(how+", "+what+map[bool]string{true: ", given up", false: ", in flight"}[gaveUp], func(t *testing.T) {
 					withApp(t, func(w *world) {
-						a := w.dial("a", riding(0))
+						a := w.dial("a", riding())
 						h, others := share(w, a)
 						first := true
 						w.Intercept(func(r locktest.Request) locktest.Fault {

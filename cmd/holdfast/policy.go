@@ -97,7 +97,6 @@ type trialSettings struct {
 	OrphanAfter string `json:"orphan_after"`
 	KeepParent  bool   `json:"keep_parent"`
 	LocalWindow string `json:"local_window"`
-	Idle        string `json:"idle"`
 	Schedule    string `json:"schedule"`
 }
 
@@ -113,7 +112,7 @@ func try(cfg *policy.Config, name string) trial {
 	schedule := cmp.Or(p.Schedule, cfg.Reaper.Schedule, reaper.DefaultSchedule)
 	t.Gets = trialSettings{
 		TTL: p.TTL.String(), MaxTTL: p.MaxTTL.String(), Grace: p.Grace.String(), MaxHold: limit(p.MaxHold),
-		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, LocalWindow: max(0, p.LocalWindow).String(), Idle: p.Idle.String(),
+		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, LocalWindow: max(0, p.LocalWindow).String(),
 		Schedule: schedule,
 	}
 	return t
@@ -140,7 +139,7 @@ func printTrials(w io.Writer, trials []trial, colour bool) error {
 		g := t.Gets
 		for _, kv := range [][2]string{
 			{"ttl", g.TTL + ": a crash blocks others for that and the grace"}, {"max_ttl", g.MaxTTL}, {"grace", g.Grace}, {"max_hold", g.MaxHold},
-			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"local_window", g.LocalWindow}, {"idle", g.Idle}, {"orphan_after", g.OrphanAfter},
+			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"local_window", g.LocalWindow}, {"orphan_after", g.OrphanAfter},
 			{"schedule", g.Schedule},
 		} {
 			if kv[1] != "" {

@@ -23,7 +23,6 @@ var comparedKeys = []struct {
 	{"max_hold", func(p policy.Policy) any { return p.MaxHold }},
 	{"keep_parent", func(p policy.Policy) any { return p.KeepParent }},
 	{"local_window", func(p policy.Policy) any { return max(0, p.LocalWindow) }},
-	{"idle", func(p policy.Policy) any { return p.Idle }},
 	{"orphan_after", func(p policy.Policy) any { return p.OrphanAfter }},
 	{"schedule", func(p policy.Policy) any { return cmp.Or(p.Schedule, "the reaper's") }},
 }

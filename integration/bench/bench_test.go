@@ -210,7 +210,6 @@ func TestPeersOfExperiments(t *testing.T) {
 		"K": {"holdfast", "zk.Lock", "curator"},
 		"L": {"holdfast", "zk.Lock"},
 		"M": {"holdfast", "zk.Lock"},
-		"N": own,
 	}
 	for _, e := range experiments(full) {
 		want := map[string][]string{
@@ -220,7 +219,6 @@ func TestPeersOfExperiments(t *testing.T) {
 			lastReader().Title:             own,
 			manyPermits().Title:            own,
 			lastReader().on(delayed).Title: own,
-			ask().Title:                    {"holdfast", "zk.Lock"},
 			leaders(16).Title:              {"holdfast", "curator", "curator-semaphore"},
 		}[e.Title]
 		if want == nil {

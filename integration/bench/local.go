@@ -20,8 +20,7 @@ const (
 	longestWait = 2 * services * (lock.DefaultLocalWindow + time.Millisecond)
 )
 
-// local returns workloads L, M and N: contenders that share a client, and a lock that the same
-// client uses again.
+// local returns workloads L and M: contenders that share a client.
 func local(s size) []*experiment {
 	waking := withinClient(64, shortHold, bar{Figure: 1, Limit: 20e-6})
 	waking.own = []*peer{{Name: "channel", Title: "a Go channel", open: openChannel}}
@@ -45,8 +44,7 @@ func local(s size) []*experiment {
 			bar{Figure: 0, Against: zkLockName, Least: true, Limit: times}, bar{Figure: 6, Limit: 1.1, Counted: !s.quick})
 		list = append(list, e.as("M", strictly).among("M", goLocks))
 	}
-	kept := free("a lock that is kept, taken again by one client"+loopback, bar{Figure: 0, Limit: 3e-6}, bar{Figure: 1, Limit: 0.5, Counted: true})
-	return append(list, kept.as("N", keeping), ask(bar{Figure: 0, Against: zkLockName, Limit: 1.5}))
+	return list
 }
 
 // withinClient is workload L: handoff among n goroutines of one client.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
@@ -153,14 +152,12 @@ const (
 	leading   = "leading"   // an election
 	strictly  = "strictly"  // a client hands nothing off locally
 	apart     = "apart"     // each contender has an entry of its own
-	keeping   = "keeping"   // the lease is cached between uses
 )
 
 const (
 	permitCount = 4  // permits of the semaphore
 	plentyCount = 64 // permits of a large semaphore
 	atATime     = 8  // number of locks that are taken together
-	keepFor     = 500 * time.Millisecond
 )
 
 // as returns the peer in the role, or p itself if it does not have the role.
@@ -197,7 +194,6 @@ var holdfastRoles = map[string]role{
 		own := map[string]string{"contender": strconv.FormatInt(contenders.Add(1), 10)}
 		return held(c.Mutex(name, lock.WithMetadata(own)).Lock)
 	})},
-	keeping: {title: "Holdfast, kept", open: openTaking(func(c *lock.Client, name string) take { return held(c.Mutex(name, lock.WithIdle(keepFor)).Lock) })},
 }
 
 func permitOf(n int) func(c *lock.Client, name string) take {

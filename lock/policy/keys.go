@@ -32,8 +32,8 @@ type Policy struct {
 	Name string `key:"name" rule:"given"`
 	// Match selects the locks of the policy.
 	Match Pattern `key:"match" rule:"pattern"`
-	// Policy has the settings that package lock needs: TTL, MaxTTL, Grace, MaxHold, KeepParent,
-	// LocalWindow and Idle. NewSet sets Policy.Name to the Name above.
+	// Policy has the settings that package lock needs: TTL, MaxTTL, Grace, MaxHold, KeepParent
+	// and LocalWindow. NewSet sets Policy.Name to the Name above.
 	lock.Policy
 	// OrphanAfter is the age at which the reaper removes an empty parent. Default
 	// [DefaultOrphanAfter].
@@ -52,7 +52,6 @@ type lockKeys struct {
 	MaxHold     time.Duration `key:"max_hold"`
 	KeepParent  bool          `key:"keep_parent"`
 	LocalWindow time.Duration `key:"local_window" rule:"window"`
-	Idle        time.Duration `key:"idle"`
 }
 
 // withDefaults returns the policy with its zero fields set to the defaults.
@@ -98,7 +97,6 @@ func (p Policy) check(m *mistakes, path string) {
 		{"grace", p.Grace, lock.MinGrace, lock.MaxTime},
 		{"max_hold", p.MaxHold, 0, lock.MaxTime},
 		{"local_window", p.LocalWindow, 0, lock.MaxLocalWindow},
-		{"idle", p.Idle, 0, lock.MaxTime},
 		{"orphan_after", p.OrphanAfter, MinOrphanAfter, lock.MaxTime},
 	} {
 		if rule := checkTime(t.time, t.least, t.most); rule != nil {

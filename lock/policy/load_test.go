@@ -300,7 +300,7 @@ func toYAML(policies []Policy) (data string, at map[string]int) {
 		for _, entry := range []struct{ key, value string }{
 			{"name", p.Name}, {"match", p.Match.String()},
 			{"ttl", p.TTL.String()}, {"max_ttl", p.MaxTTL.String()}, {"grace", p.Grace.String()},
-			{"max_hold", p.MaxHold.String()}, {"local_window", windowText(p.LocalWindow)}, {"idle", p.Idle.String()}, {"orphan_after", p.OrphanAfter.String()}, {"schedule", p.Schedule},
+			{"max_hold", p.MaxHold.String()}, {"local_window", windowText(p.LocalWindow)}, {"orphan_after", p.OrphanAfter.String()}, {"schedule", p.Schedule},
 		} {
 			if entry.value != "" && entry.value != "0s" {
 				line++

@@ -130,7 +130,6 @@ var policyRules = []struct {
 	{"max_hold negative", times(lock.Policy{MaxHold: -time.Second}), "policies[0].max_hold", "at least 0s"},
 	{"max_hold below ttl", times(lock.Policy{TTL: 3 * time.Second, MaxHold: 2 * time.Second}),
 		"policies[0].max_hold", "at least ttl, which is 3s, or 0s for no limit"},
-	{"idle negative", times(lock.Policy{Idle: -time.Second}), "policies[0].idle", "at least 0s"},
 	{"local_window negative", times(lock.Policy{LocalWindow: -time.Second}), "policies[0].local_window", "at least 0s"},
 	{"local_window long", times(lock.Policy{LocalWindow: 2 * time.Second}), "policies[0].local_window", "at most 1s"},
 	{"max_hold long", times(lock.Policy{MaxHold: 1<<63 - 1}), "policies[0].max_hold", "at most 8760h"},

@@ -234,12 +234,12 @@ func TestPolicyTimes(t *testing.T) {
 		var err error
 		w.told.set, err = policy.NewSet(policy.Policy{
 			Name: "orders", Match: policy.MustPattern("**"), OrphanAfter: 6 * time.Minute,
-			Policy: lock.Policy{TTL: time.Second, MaxTTL: 2 * time.Second, Grace: 500 * time.Millisecond, MaxHold: time.Minute, LocalWindow: lock.NoLocalWindow, Idle: 3 * time.Second},
+			Policy: lock.Policy{TTL: time.Second, MaxTTL: 2 * time.Second, Grace: 500 * time.Millisecond, MaxHold: time.Minute, LocalWindow: lock.NoLocalWindow},
 		})
 		if err != nil {
 			w.Fatal(err)
 		}
-		const want = `"ttl_seconds":1,"max_ttl_seconds":2,"grace_seconds":0.5,"max_hold_seconds":60,"local_window_seconds":0,"idle_seconds":3,"orphan_after_seconds":360,"keep_parent":false`
+		const want = `"ttl_seconds":1,"max_ttl_seconds":2,"grace_seconds":0.5,"max_hold_seconds":60,"local_window_seconds":0,"orphan_after_seconds":360,"keep_parent":false`
 		if page := w.get("/api/v1/status").Body.String(); !strings.Contains(page, want) {
 			w.Errorf("%s\nwant %s in it", page, want)
 		}

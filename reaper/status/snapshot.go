@@ -75,7 +75,6 @@ type PolicyState struct {
 	Grace       float64 `json:"grace_seconds"`
 	MaxHold     float64 `json:"max_hold_seconds"` // 0: no limit
 	LocalWindow float64 `json:"local_window_seconds"`
-	Idle        float64 `json:"idle_seconds"`
 	OrphanAfter float64 `json:"orphan_after_seconds"`
 	KeepParent  bool    `json:"keep_parent"`
 	// Last is the result of the last sweep, and LastBegan its start. Last is nil if no sweep has
@@ -99,7 +98,7 @@ func (s *Server) snapshot() Snapshot {
 		for _, p := range r.Monitor.Policies().All() {
 			shown := PolicyState{
 				Name: p.Name, Match: p.Match.String(), TTL: p.TTL.Seconds(), MaxTTL: p.MaxTTL.Seconds(),
-				Grace: p.Grace.Seconds(), MaxHold: p.MaxHold.Seconds(), LocalWindow: max(0, p.LocalWindow).Seconds(), Idle: p.Idle.Seconds(),
+				Grace: p.Grace.Seconds(), MaxHold: p.MaxHold.Seconds(), LocalWindow: max(0, p.LocalWindow).Seconds(),
 				OrphanAfter: p.OrphanAfter.Seconds(), KeepParent: p.KeepParent,
 			}
 			if last, _ := r.swept.of(p.Name, state.ActiveSince); last != nil {

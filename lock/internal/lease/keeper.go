@@ -85,7 +85,7 @@ func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.vary(ttl
 // with operations of the user included.
 func (k *Keeper) Renewals() uint64 { return k.renewals.Load() }
 
-// Entries returns the entries that wait or are held, and the cached leases.
+// Entries returns the entries that wait or are held.
 func (k *Keeper) Entries() []*Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()

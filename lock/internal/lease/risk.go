@@ -124,7 +124,7 @@ type Stall struct {
 }
 
 // Stalls returns the number of entries that wait or are held, how many of them are not renewed in
-// time, and of these the entry whose lease ends first. A cached lease does not count. Stalls
+// time, and of these the entry whose lease ends first. Stalls
 // computes this from the clock, so the result is right even if the keeper's goroutine hangs.
 func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	now := k.clock.Local()

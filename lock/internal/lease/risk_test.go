@@ -192,7 +192,7 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 }
 
 // TestStalls: a hold and a waiter whose renewals fail count as stalled. A hold with a fixed lease, a
-// hold that max_hold ends, and a cached lease do not count as stalled.
+// hold that max_hold ends, and an entry that no goroutine waits for yet do not count as stalled.
 func TestStalls(t *testing.T) {
 	now := at(0)
 	k := NewKeeper(Options{Clock: &clock.Clock{Local: func() clock.Instant { return now }}, Jitter: func(d, _ time.Duration) time.Duration { return d }})
@@ -210,7 +210,7 @@ func TestStalls(t *testing.T) {
 	waiter := add(Waiting, shorter, 0)
 	add(Held, Terms{TTL: time.Second, Fixed: true}, 0)
 	add(Held, plain, 2*time.Second)
-	add(Queued, shorter, 0) // a cached lease: no holder, no waiter
+	add(Queued, shorter, 0) // no holder, no waiter
 	for after, want := range map[time.Duration]int{time.Second: 0, testTTL / 2: 2, time.Hour: 2} {
 		now = at(after)
 		first, stalled, of := k.Stalls()

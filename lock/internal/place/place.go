@@ -10,13 +10,13 @@
 //	                                                                                  │
 //	Release, with local waiters, inside the window          the first waiter gets it  │ Pass
 //	Release, with local waiters, after it    leave and join in one transaction        │ Exchange
-//	Release, no local waiter, unused entries are cached        the next Enter takes it│ Cache
 //	Release, otherwise                                                                ▼ Leave
 //
-// An entry is handed off locally only inside a window, which begins with its grant. A list that
-// shows no other contender starts the window again, and a watch on the contenders holds it open. So
-// each entry ahead costs other processes at most one window and one hold. Readers share an entry if
-// they wait when it is granted, or arrive inside its window.
+// An entry is handed off locally only inside a window, which begins with its grant. So each entry
+// ahead costs other processes at most one window and one hold. Behind a hold of a second, the first
+// waiter joins while the entry is still held: then other processes see that it waits, and it is
+// ahead of all contenders that join later. Readers share an entry if they wait when it is granted,
+// or arrive inside its window.
 package place
 
 import (
@@ -29,7 +29,6 @@ import (
 // concurrent use: the caller guards it with a mutex. The caller sets the exported fields.
 type Place[E comparable] struct {
 	Window time.Duration // time after a grant for local handoffs; 0: none
-	Idle   time.Duration // time for which an unused entry is cached; 0: not cached
 	Shared bool          // waiters share one entry: readers
 	Room   int           // entries that can be held at once: 1, or more with a semaphore
 	Free   int           // number of further entries that fit, by the last list
@@ -37,9 +36,10 @@ type Place[E comparable] struct {
 	waiters list.List // elements are *Waiter[E]
 	holds   []*hold[E]
 	joins   []*Join
-	cached  *E   // cached lease: an unlocked entry for the next waiter; nil: none
-	alone   bool // a watch is set, and has shown no other contender
 }
+
+// LongHold is the age of a hold behind which the first waiter joins while the entry is still held.
+const LongHold = time.Second
 
 // Waiter is a goroutine that waits for an entry.
 type Waiter[E any] struct {
@@ -62,20 +62,14 @@ type Turn[E any] struct {
 // hold is an entry that a goroutine of the place holds.
 type hold[E any] struct {
 	entry E
-	Use
-}
-
-// Use is the state that a handoff passes on with the entry. The zero value is that of a new
-// entry.
-type Use struct {
-	until     time.Duration // monotonic time at which the window ends
-	contended bool          // other contenders were seen: the entry must not be cached
+	since time.Duration // monotonic time of the grant to that goroutine
+	until time.Duration // monotonic time at which the entry's window ends
 }
 
 // Join is a join in flight. Cancel is called when no waiter needs it any more.
 type Join struct {
 	Cancel func()
-	Use    Use // use of the entry that the join continues, if any
+	Until  time.Duration // end of the window of the entry that the join continues; 0: a new entry
 }
 
 // Step is the next step for a waiter or a released entry.
@@ -84,26 +78,19 @@ type Step uint8
 // The steps that Enter and Release return.
 const (
 	Wait      Step = iota // the waiter waits for its turn
-	Take                  // the waiter gets the cached lease
 	Share                 // the waiter shares the entry
 	StartJoin             // a join begins
 	Pass                  // the first waiter gets the released entry
 	Exchange              // the released entry leaves, and a join begins, in one transaction
-	Cache                 // the released entry becomes the cached lease
 	Leave                 // the released entry leaves
 )
 
 // Enter adds a waiter. share adds one more goroutine to an entry, and reports whether that was
-// possible. On Take and Share the waiter gets the entry, and does not wait. On StartJoin the caller must
-// begin a join.
+// possible. On Share the waiter gets the entry, and does not wait. On StartJoin the caller must begin
+// a join.
 func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E, Step) {
 	var none E
 	if p.waiters.Len() == 0 {
-		if p.cached != nil {
-			e := *p.cached
-			p.cached = nil
-			return e, Take
-		}
 		for _, h := range p.holds {
 			if p.Shared && now < h.until && share(h.entry) {
 				return h.entry, Share
@@ -183,21 +170,21 @@ func (p *Place[E]) Waiters() []*Waiter[E] {
 	return all
 }
 
-// Hold records that a waiter has held e since the monotonic time since. The window of a new entry
-// begins then.
-func (p *Place[E]) Hold(e E, use Use, since time.Duration) {
-	if use.until == 0 {
-		use.until = since + p.Window
+// Hold records that a waiter has held e since the monotonic time since. until is the end of the
+// entry's window; 0 for a new entry, whose window begins now.
+func (p *Place[E]) Hold(e E, until, since time.Duration) {
+	if until == 0 {
+		until = since + p.Window
 	}
-	p.holds = append(p.holds, &hold[E]{e, use})
+	p.holds = append(p.holds, &hold[E]{e, since, until})
 }
 
-// Use returns the use of a held entry; the zero value for any other entry.
-func (p *Place[E]) Use(e E) Use {
+// Until returns the end of the window of a held entry; 0 for any other entry.
+func (p *Place[E]) Until(e E) time.Duration {
 	if h := p.holding(e); h != nil {
-		return h.Use
+		return h.until
 	}
-	return Use{}
+	return 0
 }
 
 func (p *Place[E]) holding(e E) *hold[E] {
@@ -217,103 +204,56 @@ func (p *Place[E]) Holder() (e E, held int) {
 	return e, held
 }
 
+// Held returns the entries that goroutines of the place hold.
+func (p *Place[E]) Held() (all []E) {
+	for _, h := range p.holds {
+		all = append(all, h.entry)
+	}
+	return all
+}
+
 // HeldAlone reports whether one goroutine holds an entry, and no other uses the place.
 func (p *Place[E]) HeldAlone() bool {
-	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0 && p.cached == nil
+	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0
 }
 
-// Cached returns the cached lease, if there is one.
-func (p *Place[E]) Cached() (e E, ok bool) {
-	if p.cached == nil {
-		return e, false
-	}
-	return *p.cached, true
-}
-
-// Release returns the next step for an unlocked entry: Pass, Exchange, Cache or Leave. passable:
-// another goroutine can continue the entry, and Unlock need not wait until the entry has left. On
-// Pass the caller must call Drop, and on Cache Store or Drop. On Exchange and Leave the entry is
-// already dropped.
+// Release returns the next step for an unlocked entry: Pass, Exchange or Leave. passable: another
+// goroutine can continue the entry, and Unlock need not wait until the entry has left. On Pass the
+// caller must call Drop. On Exchange and Leave the entry is already dropped.
 func (p *Place[E]) Release(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
 	if h == nil {
 		return Leave
 	}
-	waiting := p.waiters.Len() > 0
-	switch {
-	case p.Shared:
-	case waiting && passable && (now < h.until || p.alone && p.Window > 0):
+	continues := passable && !p.Shared && p.waiters.Len() > 0
+	if continues && now < h.until {
 		return Pass
-	case waiting && passable && len(p.joins) == 0:
-		p.Drop(e)
-		return Exchange
-	case !waiting && passable && p.Idle > 0 && p.cached == nil && !h.contended:
-		return Cache
 	}
-	p.Drop(e)
+	if p.Drop(e); continues && len(p.joins) == 0 {
+		return Exchange
+	}
 	return Leave
-}
-
-// Store makes e the cached lease. e continues the released entry before.
-func (p *Place[E]) Store(e, before E) {
-	p.Drop(before)
-	p.cached = &e
 }
 
 // Drop removes an entry that has ended, or leaves. It returns false if the entry did not belong
 // to the place.
 func (p *Place[E]) Drop(e E) bool {
-	if p.cached != nil && *p.cached == e {
-		p.cached = nil
-		return true
-	}
 	held := len(p.holds)
 	p.holds = slices.DeleteFunc(p.holds, func(h *hold[E]) bool { return h.entry == e })
 	return len(p.holds) < held
 }
 
-// NoteContended records that there are other contenders. It reports whether the caller must begin a
-// join although an entry is held: a goroutine waits, and no join is in flight.
-func (p *Place[E]) NoteContended() (join bool) {
-	for _, h := range p.holds {
-		h.contended = true
+// JoinIn returns the time until the caller must begin a join although entries are held: until the
+// last grant is LongHold ago. It returns false if goroutines do not wait for a held entry, or a join
+// is in flight.
+func (p *Place[E]) JoinIn(now time.Duration) (time.Duration, bool) {
+	if len(p.holds) == 0 || p.waiters.Len() == 0 || len(p.joins) > 0 {
+		return 0, false
 	}
-	return p.waiters.Len() > 0 && len(p.joins) == 0
-}
-
-// NoteAlone records that there were no other contenders at the monotonic time at: the windows start
-// again. watched: a watch will show later contenders, and the caller must call NoteUnwatched when the
-// watch has fired.
-func (p *Place[E]) NoteAlone(at time.Duration, watched bool) {
-	for _, h := range p.holds {
-		h.until = max(h.until, at+p.Window)
-	}
-	p.alone = watched
-}
-
-// NoteUnwatched records that the watch has fired, or that the caller does not follow it any more.
-func (p *Place[E]) NoteUnwatched(now time.Duration) {
-	if p.alone {
-		p.NoteAlone(now, false)
-	}
-}
-
-// Entries returns the number of the place's entries at the lock, joins in flight included.
-func (p *Place[E]) Entries() int {
-	n := len(p.holds) + len(p.joins)
-	if p.cached != nil {
-		n++
-	}
-	return n
-}
-
-// CountDue reports whether the caller must look for other contenders: goroutines wait for an entry
-// that another goroutine holds, and no join is in flight.
-func (p *Place[E]) CountDue() bool {
-	return len(p.holds) > 0 && p.waiters.Len() > 0 && len(p.joins) == 0
+	return p.holds[len(p.holds)-1].since + LongHold - now, true
 }
 
 // Empty reports whether the place has no waiters, entries and joins.
 func (p *Place[E]) Empty() bool {
-	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0 && p.cached == nil
+	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0
 }

@@ -19,7 +19,7 @@ type history struct {
 	said    []string
 }
 
-var steps = map[Step]string{Wait: "wait", Take: "take", Share: "share", StartJoin: "join", Pass: "pass", Exchange: "exchange", Cache: "keep", Leave: "leave"}
+var steps = map[Step]string{Wait: "wait", Share: "share", StartJoin: "join", Pass: "pass", Exchange: "exchange", Leave: "leave"}
 
 func (h *history) say(format string, args ...any) {
 	h.said = append(h.said, fmt.Sprintf(format, args...))
@@ -50,11 +50,8 @@ func (h *history) do(t *testing.T, op string) {
 		w := NewWaiter[string](arg)
 		h.waiters[arg] = w
 		e, step := h.Enter(w, h.now, func(e string) bool { return !strings.HasSuffix(e, "full") })
-		switch step {
-		case StartJoin:
+		if step == StartJoin {
 			join()
-		case Take:
-			h.Hold(e, Use{}, h.now)
 		}
 		h.say("%s%s", steps[step], e)
 	case "cancel":
@@ -67,7 +64,7 @@ func (h *history) do(t *testing.T, op string) {
 		case w == nil:
 			h.say("nobody")
 		case arg != "":
-			h.Hold(arg, Use{}, h.now)
+			h.Hold(arg, 0, h.now)
 			h.say("%v", w.For)
 		default:
 			h.Return(w)
@@ -79,36 +76,29 @@ func (h *history) do(t *testing.T, op string) {
 		switch step {
 		case Pass:
 			next := arg + "'"
-			use := h.Use(arg)
+			until := h.Until(arg)
 			h.Drop(arg)
-			h.Hold(next, use, h.now)
+			h.Hold(next, until, h.now)
 			h.say("pass to %v", h.Next().For)
 			return
 		case Exchange:
 			join()
-		case Cache:
-			h.Store(arg+"'", arg)
 		}
 		h.say("%s", steps[step])
 		joins()
 	case "lost":
 		h.say("%v", h.Drop(arg))
 		joins()
-	case "others", "watch": // a list shows that many entries; a watch will show later ones
-		n := 0
-		fmt.Sscan(arg, &n)
-		switch {
-		case h.CountDue() && n > h.Entries() && h.NoteContended():
+	case "timer": // fires when the hold is long
+		switch in, needed := h.JoinIn(h.now); {
+		case !needed:
+			h.say("no join")
+		case in > 0:
+			h.say("in %v", in)
+		default:
 			join()
 			h.say("join")
-		case h.CountDue():
-			h.NoteAlone(h.now, what == "watch")
-			fallthrough
-		default:
-			h.say("no join")
 		}
-	case "fired": // the watch fires
-		h.NoteUnwatched(h.now)
 	case "room":
 		fmt.Sscan(arg, &h.Room, &h.Free)
 	default:
@@ -121,12 +111,9 @@ func (h *history) do(t *testing.T, op string) {
 func (h *history) check(t *testing.T, op string) {
 	_, n := h.Holder()
 	held := n > 0
-	_, cached := h.Cached()
 	switch {
-	case h.Empty() != (!held && !cached && h.Waiting() == 0 && len(h.joining) == 0):
+	case h.Empty() != (!held && h.Waiting() == 0 && len(h.joining) == 0):
 		t.Errorf("%s: empty: %v", op, h.Empty())
-	case cached && h.Waiting() > 0:
-		t.Errorf("%s: an entry is kept while goroutines wait", op)
 	case h.Waiting() > 0 && !held && len(h.joining) == 0:
 		t.Errorf("%s: %d goroutines wait, and no entry will come", op, h.Waiting())
 	case len(h.joining) > h.Waiting():
@@ -158,30 +145,18 @@ func TestPlace(t *testing.T) {
 			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; at 9ms; unlock 1>pass to b; at 12ms; unlock 1'>exchange"},
 		{"without a window", Place[string]{Room: 1},
 			"enter a>join; arrive 1>a; enter b>wait; unlock 1>exchange; arrive 2>b; unlock 2>leave"},
-		{"a list that shows no others begins the window anew", Place[string]{Room: 1, Window: window},
-			"enter a>join; arrive 1>a; enter b>wait; at 8ms; others 1>no join; at 17ms; unlock 1>pass to b"},
-		{"a watch that shows no others holds the window open until it fires", Place[string]{Room: 1, Window: window},
-			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; enter d>wait; at 8ms; watch 1>no join; at 1m; unlock 1>pass to b; at 2m; unlock 1'>pass to c; fired; at 2m1s; unlock 1''>exchange"},
-		{"when it has fired, a window begins", Place[string]{Room: 1, Window: window},
-			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; watch 1>no join; at 1m; fired; at 1m0.009s; unlock 1>pass to b; at 1m0.01s; unlock 1'>exchange"},
-		{"without a window a watch holds none open", Place[string]{Room: 1},
-			"enter a>join; arrive 1>a; enter b>wait; watch 1>no join; unlock 1>exchange"},
-		{"others are there: the first waiter joins while the entry is held", Place[string]{Room: 1, Window: window},
-			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; at 5ms; others 2>join; at 20ms; unlock 1>leave; arrive 2>b; unlock 2>pass to c"},
-		{"that join is given up if a pass leaves no waiter", Place[string]{Room: 1, Window: window},
-			"enter a>join; arrive 1>a; enter b>wait; at 5ms; others 2>join; unlock 1>unwanted>pass to b; enter c>wait; unlock 1'>pass to c"},
-		{"no list without waiters", Place[string]{Room: 1, Window: window},
-			"enter a>join; arrive 1>a; others 2>no join; unlock 1>leave"},
-		{"an entry that may not be handed on", Place[string]{Room: 1, Window: window, Idle: time.Second},
+		{"behind a long hold the first waiter joins while the entry is held", Place[string]{Room: 1, Window: window},
+			"enter a>join; arrive 1>a; timer>no join; enter b>wait; enter c>wait; at 400ms; timer>in 600ms; at 1s; timer>join; timer>no join; unlock 1>leave; arrive 2>b; unlock 2>pass to c"},
+		{"each hold has a second", Place[string]{Room: 1, Window: window},
+			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; at 9ms; unlock 1>pass to b; at 1s; timer>in 9ms"},
+		{"permits: so has the last of several holds", Place[string]{Room: 2},
+			"enter a>join; arrive 1>a; at 1s; enter b>join; arrive 2>b; enter c>wait; timer>in 1s; at 2s; timer>join; cancel c>unwanted>true; unlock 1>leave"},
+		{"permits: a join is given up if a pass leaves no waiter", Place[string]{Room: 2, Window: window},
+			"enter a>join; arrive 1>a; enter b>join; unlock 1>unwanted>pass to b; enter c>join"},
+		{"an entry that may not be handed on", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; unlock! 1>leave>join; arrive 2>b; unlock! 2>leave"},
 		{"an entry that is lost", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; lost 1>true>join; lost 1>false; unlock 1>leave; arrive 2>b"},
-		{"an unused entry is kept", Place[string]{Room: 1, Idle: time.Second},
-			"enter a>join; arrive 1>a; unlock 1>keep; enter b>take1'; enter c>wait; unlock 1'>exchange; arrive 2>c; unlock 2>keep; lost 2'>true"},
-		{"not where others were seen", Place[string]{Room: 1, Idle: time.Second, Window: window},
-			"enter a>join; arrive 1>a; enter b>wait; at 1ms; others 2>join; cancel b>unwanted>true; unlock 1>leave"},
-		{"permits: of several unused entries one is kept", Place[string]{Room: 2, Idle: time.Second},
-			"enter a>join; arrive 1>a; enter b>join; arrive 2>b; unlock 1>keep; unlock 2>leave; enter c>take1'"},
 		{"readers share an entry inside its window", Place[string]{Room: 1, Shared: true, Window: window},
 			"enter a>join; arrive 1>a; at 9ms; enter b>share1; at 10ms; enter c>join; enter d>wait; arrive 2full>c>join; arrive 3>d; enter e>share3"},
 		{"not one that has ended, or is full", Place[string]{Room: 1, Shared: true, Window: window},
@@ -203,19 +178,5 @@ func TestPlace(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestPlaceCountsItsEntries(t *testing.T) {
-	p := &Place[string]{Room: 1, Idle: time.Second}
-	p.Begin(&Join{})
-	p.Hold("1", Use{}, 0)
-	if e, held := p.Holder(); p.Entries() != 2 || e != "1" || held != 1 {
-		t.Errorf("%d entries, %d of them held", p.Entries(), held)
-	}
-	p.Store("2", "1")
-	_, held := p.Holder()
-	if e, cached := p.Cached(); p.Entries() != 2 || held != 0 || e != "2" || !cached {
-		t.Errorf("%d entries, %d of them held; %q is cached: %v", p.Entries(), held, e, cached)
 	}
 }

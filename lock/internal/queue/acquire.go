@@ -21,15 +21,6 @@ func (r *Request) hasPlace() bool {
 	return !r.Terms.Fixed && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
 
-// MayCache returns the time for which an unused entry of the request may be cached: idle, or 0 if
-// the request cannot share its entry or is a reader's.
-func (r *Request) MayCache(idle time.Duration) time.Duration {
-	if !r.hasPlace() || r.Role == znode.Shared {
-		return 0
-	}
-	return idle
-}
-
 // request returns a request like the one for which e, a sole hold, was granted.
 func (e *Entry) request() *Request {
 	return &Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
@@ -38,19 +29,19 @@ func (e *Entry) request() *Request {
 // likeness is the part of a request that must be equal for requests to share an entry. Thousands of
 // unlike requests may wait for one lock, so likeness is the key of a map.
 type likeness struct {
-	kind                              znode.Kind
-	role                              znode.Role
-	permits, capacity                 int32
-	keepParent, barging               bool
-	window, idle, ttl, grace, maxHold time.Duration
-	metadata                          string
+	kind                        znode.Kind
+	role                        znode.Role
+	permits, capacity           int32
+	keepParent, barging         bool
+	window, ttl, grace, maxHold time.Duration
+	metadata                    string
 }
 
 func (r *Request) likeness() likeness {
 	t := &r.Terms
 	l := likeness{
 		kind: r.Kind, role: r.Role, permits: r.Permits, capacity: r.Capacity, keepParent: r.KeepParent, barging: r.Barging,
-		window: r.Window, idle: r.Idle, ttl: t.TTL, grace: t.Grace, maxHold: t.MaxHold,
+		window: r.Window, ttl: t.TTL, grace: t.Grace, maxHold: t.MaxHold,
 	}
 	if len(t.Metadata) > 0 {
 		l.metadata = fmt.Sprintf("%q", t.Metadata) // sorted by the keys

@@ -78,9 +78,6 @@ func (a *all) waitsAt(err error) int {
 // acquire joins all queues until it holds all locks. A try first checks that all locks look free.
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	if a.trying {
-		for _, j := range a.each {
-			j.lock.dropCached()
-		}
 		if err := a.together(ctx, (*joiner).looksFree); err != nil {
 			return nil, err
 		}

@@ -8,7 +8,7 @@
 //	Request ────────▶  queued  ─────────────▶  granted  ─────────────────────▶  gone
 //	   │                 │ ▲                     │   ▲                            ▲
 //	   │ refused:        │ │ its position is     │   │ handed off to the next     │
-//	   ▼ the parent      │ │ unknown: list       │   │ goroutine, or cached       │ lost:
+//	   ▼ the parent      │ │ unknown: list       │   │ goroutine                  │ lost:
 //	 read it, adopt it,  │ │                     │   │ (package place)            │ Remove
 //	 make its ancestors  ▼ │                     ▼   │                            │
 //	                  follow the              unlocked ── exchange: leave and ────┘
@@ -168,9 +168,9 @@
 // # Goroutines of one process
 //
 // Package place decides on local handoffs. An entry is continued only if no write is in flight and
-// its lease is fresh. While goroutines wait, the client watches for other contenders
-// (followOthers). If there are any, or the read fails, the first waiting goroutine joins while the
-// entry is still held.
+// its lease is fresh. Inside the window it is passed on; an unlock after that exchanges it for an
+// entry at the end of the queue. No timer ends the window, because an unlock comes first. Behind a
+// hold of a second the first waiting goroutine joins while the entry is still held.
 //
 // # Detach and attach
 //
@@ -182,8 +182,7 @@
 //
 // # Sequence rollover
 //
-// An entry whose sequence is 2147483647 or negative is never granted (Z9). So a client that hands
-// off or caches an entry checks the counter too. The entry leaves, and its client waits until the
+// An entry whose sequence is 2147483647 or negative is never granted (Z9). The entry leaves, and its client waits until the
 // parent, even an adopted one, has been deleted: the next parent counts from 0 again. If an ACL
 // forbids to adopt the parent, the client fails instead.
 package queue

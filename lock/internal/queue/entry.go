@@ -120,8 +120,6 @@ func (e *Entry) Changed(c lease.Change) {
 		e.Unplace()
 	}
 	switch {
-	case c.To == lease.Ended && c.From < lease.Held && e.Pass > 0 && !errors.Is(c.Why, lease.ErrWithdrawn):
-		e.removeIfBroken() // it was a cached lease
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
 		e.CheckParentLater()

@@ -13,7 +13,7 @@ import (
 func (p *placed) shrinkToSoleHold() {
 	s := p.lock
 	e, _ := p.Holder()
-	if !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
+	if !p.HeldAlone() || s.soleHold != nil || p.Shared ||
 		p.like.Kind == znode.Semaphore || e.Pass > 0 || !p.forget() {
 		return
 	}
@@ -29,13 +29,12 @@ func (s *lockState) expandSoleHold(q *Queue, r *Request) {
 		return
 	}
 	s.soleHold, e.place = nil, s.placeFor(q, r)
-	e.place.Hold(e, place.Use{}, e.HeldSince())
+	e.place.Hold(e, 0, e.HeldSince())
 	q.close(s) // now the place keeps the state open
 }
 
-// HandOff passes an entry that was just unlocked to the next goroutine of this process, or caches
-// it, or exchanges it for a new one. It does not block. If it returns false, the caller must delete
-// the entry's node.
+// HandOff passes an entry that was just unlocked to the next goroutine of this process, or exchanges
+// it for a new one. It does not block. If it returns false, the caller must delete the entry's node.
 func (q *Queue) HandOff(e *Entry) bool {
 	s := e.lock
 	if s == nil {
@@ -49,9 +48,6 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
-	if s.bargers.Load() > 0 { // they have no entry, so no watch shows them
-		p.NoteContended()
-	}
 	switch p.Release(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
 	case place.Pass:
 		p.pass(e)
@@ -60,16 +56,8 @@ func (q *Queue) HandOff(e *Entry) bool {
 		if !e.Quiet() { // Unlock waits until no write in flight can be applied any more
 			return false
 		}
-		p.begin(e, place.Exchange, place.Use{})
+		p.begin(e, exchanged, 0)
 		return true
-	case place.Cache:
-		n, err := e.successor(noWait)
-		if err == nil {
-			p.Store(n, e)
-			p.cachedSince = q.Clock.Mono()
-			return true
-		}
-		p.Drop(e)
 	}
 	return false
 }
@@ -77,19 +65,19 @@ func (q *Queue) HandOff(e *Entry) bool {
 // pass gives an unlocked entry to the first waiter. If no write is in flight and the lease is
 // fresh, pass makes no request. Otherwise a join continues the entry. lock.mu is held.
 func (p *placed) pass(e *Entry) {
-	use := p.Use(e)
+	until := p.Until(e)
 	p.Drop(e)
 	n, err := e.successor(noWait)
 	if err != nil {
 		e.handedOff.Store(true)
-		p.begin(e, place.Pass, use)
+		p.begin(e, continued, until)
 		return
 	}
 	if next, _ := admit(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != enter {
-		p.begin(n, place.Take, use)
+		p.begin(n, renewed, until)
 		return
 	}
-	p.serve(n, use) // if the lease has ended just now, goOn begins a join
+	p.serve(n, until) // if the lease has ended just now, goOn begins a join
 }
 
 // Unplace removes an entry from its place, because it has ended without an unlock, or because its

@@ -21,9 +21,8 @@ type lockState struct {
 	places   map[likeness]*placed // nil: none
 	soleHold *Entry               // held entry that has no place, see shrinkToSoleHold; nil: none
 
-	users   int          // calls of open without a close; the mutex of lockStates guards it
-	bargers atomic.Int32 // calls of barge under way
-	drafts  atomic.Int32 // joins of this client that have no answer yet
+	users  int          // calls of open without a close; the mutex of lockStates guards it
+	drafts atomic.Int32 // joins of this client that have no answer yet
 }
 
 // lockStates has the states of the locks that this client uses.

@@ -21,9 +21,7 @@ type placed struct {
 	waiting bool     // a join has to wait
 	waitsBy string   // path of the entry that this join waits with; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
-
-	watching    bool          // followOthers runs
-	cachedSince time.Duration // monotonic time from which the cached lease is unused
+	timed   bool     // holdIsLong will run
 }
 
 // errUnwanted ends a join that no goroutine waits for any more.
@@ -36,29 +34,17 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*p
 	defer s.mu.Unlock()
 	s.expandSoleHold(q, r)
 	p := s.placeFor(q, r)
-	for {
-		e, step := p.Enter(w, q.Clock.Mono(), (*Entry).AddHandle)
-		switch step {
-		case place.Share:
-			return p, e
-		case place.Take:
-			switch next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session())); {
-			case next != enter: // the entry must be written first
-				p.Return(w)
-				p.begin(e, place.Take, place.Use{})
-			case p.grant(w, e, place.Use{}) != nil: // the lease has ended just now
-				continue
-			default:
-				return p, e
-			}
-		case place.StartJoin:
-			p.begin(nil, place.StartJoin, place.Use{})
-		case place.Wait:
-			p.tellWaits(r)
-			p.watchOthers()
-		}
-		return p, nil
+	e, step := p.Enter(w, q.Clock.Mono(), (*Entry).AddHandle)
+	switch step {
+	case place.Share:
+		return p, e
+	case place.StartJoin:
+		p.begin(nil, fresh, 0)
+	case place.Wait:
+		p.tellWaits(r)
+		p.awaitLongHold()
 	}
+	return p, nil
 }
 
 // placeFor returns the place of a request, and makes it if there is none; s.mu is held. A place
@@ -70,7 +56,7 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	}
 	p := &placed{queue: q, lock: s, like: *r}
 	p.like.Values = context.Background()
-	p.Window, p.Idle, p.Shared, p.Room = r.Window, r.Idle, r.Role == znode.Shared, 1
+	p.Window, p.Shared, p.Room = r.Window, r.Role == znode.Shared, 1
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
@@ -162,9 +148,9 @@ func (p *placed) giveBack(e *Entry) {
 	}
 }
 
-// grant turns an entry into the hold of a waiter's request. It fails if the entry has ended. lock.mu
-// is held.
-func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
+// grant turns an entry into the hold of a waiter's request. until is that of Hold. It fails if the
+// entry has ended. lock.mu is held.
+func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, until time.Duration) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
 	e.place = p
@@ -172,15 +158,25 @@ func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 		e.place = nil
 		return err
 	}
-	p.Hold(e, use, now.Mono)
+	p.Hold(e, until, now.Mono)
 	return nil
 }
 
-// begin starts a join; lock.mu is held. from and how are arguments of [contender.from]; use is that
-// of the hold.
-func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
+// start is what a join begins with.
+type start uint8
+
+const (
+	fresh     start = iota // no entry
+	exchanged              // an unlocked entry, which leaves in the transaction of the join
+	continued              // an unlocked entry, whose last write is still in flight
+	renewed                // a successor of an unlocked entry, which must be written first
+)
+
+// begin starts a join; lock.mu is held. from is an entry of this client, or nil if how is fresh;
+// until is that of Hold.
+func (p *placed) begin(from *Entry, how start, until time.Duration) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
-	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Use: use}
+	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Until: until}
 	p.Begin(j)
 	if !p.queue.Tasks.Go(func() {
 		defer cancel(nil)
@@ -192,7 +188,7 @@ func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 }
 
 // join gets an entry whose turn has come, or an error, and calls arrived with it.
-func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place.Step) {
+func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how start) {
 	q := p.queue
 	c := newContender(q, p.like)
 	defer q.close(c.lock)
@@ -209,7 +205,25 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place
 	} else if err == nil {
 		e, err = c.obtain(ctx, e, at)
 	}
+	if err == nil {
+		p.confirmHeld(ctx)
+	}
 	p.arrived(j, e, err)
+}
+
+// confirmHeld writes the entries that the place holds if no further one should be admitted beside
+// them: a held entry was probably deleted by hand. Then its holder must know before the next
+// goroutine of its own process enters.
+func (p *placed) confirmHeld(ctx context.Context) {
+	p.lock.mu.Lock()
+	held := p.Held()
+	if p.Shared || len(held) < p.Room {
+		held = nil
+	}
+	p.lock.mu.Unlock()
+	for _, e := range held {
+		_ = e.Refresh(ctx) // an error is not the waiter's: the held entry has ended, or its lease decides
+	}
 }
 
 // waits reports to Options.Waits that each waiter of the place waits, with the path of the join's
@@ -228,18 +242,16 @@ func (p *placed) waits(entry string, ahead int) {
 }
 
 // from returns the entry that a join begins with, and its position; nil if it begins without one.
-// before is an entry of this client. how is Take, Pass or Exchange: the join takes, continues or
-// exchanges before. Any other step begins without an entry.
-func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e *Entry, p position, err error) {
+func (c *contender) from(ctx context.Context, before *Entry, how start) (e *Entry, p position, err error) {
 	if before != nil {
 		c.checked = before.generation()
 	}
 	switch how {
-	case place.Take:
+	case renewed:
 		return before, position{admitted: true}, nil
-	case place.Exchange:
+	case exchanged:
 		return c.exchange(ctx, before)
-	case place.Pass:
+	case continued:
 		if e, err = before.successor(ctx); err == nil {
 			return e, position{admitted: true}, nil
 		}
@@ -258,7 +270,7 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	p.lock.mu.Lock()
 	p.End(j)
-	waited, unwanted := p.waiting, false
+	unwanted := false
 	p.blocker, p.waiting, p.waitsBy, p.ahead = nil, false, "", 0
 	switch {
 	case errors.Is(err, errUnwanted):
@@ -267,9 +279,7 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 			w.Served <- place.Turn[*Entry]{Err: err}
 		}
 	default:
-		if unwanted = !p.serve(e, j.Use); waited { // other contenders may wait behind the entry
-			p.NoteContended()
-		}
+		unwanted = !p.serve(e, j.Until)
 	}
 	p.goOn()
 	p.lock.mu.Unlock()
@@ -280,12 +290,12 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 
 // serve gives an entry to the first waiter, and a shared entry to all waiters. It returns false if
 // no goroutine got it. lock.mu is held.
-func (p *placed) serve(e *Entry, use place.Use) bool {
+func (p *placed) serve(e *Entry, until time.Duration) bool {
 	w := p.Next()
 	if w == nil {
 		return false
 	}
-	if p.grant(w, e, use) != nil { // the entry was lost just now
+	if p.grant(w, e, until) != nil { // the entry was lost just now
 		p.Return(w)
 		return false
 	}
@@ -296,13 +306,32 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 	return true
 }
 
-// goOn brings the place up to date after a change: it starts the joins that are needed, watches for
-// other contenders if they matter, and drops a place that is not needed. lock.mu is held.
+// goOn brings the place up to date after a change: it starts the joins that are needed, and drops a
+// place that is not needed. lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
-		p.begin(nil, place.StartJoin, place.Use{})
+		p.begin(nil, fresh, 0)
 	}
-	p.watchOthers()
+	p.awaitLongHold()
 	p.shrinkToSoleHold()
 	p.vacate()
+}
+
+// awaitLongHold makes the first waiter join when the hold that it waits for has become long; lock.mu
+// is held. There is one timer for a place, and not one for each hold.
+func (p *placed) awaitLongHold() {
+	wait, needed := p.JoinIn(p.queue.Clock.Mono())
+	if !needed || p.timed {
+		return
+	}
+	p.timed = true
+	time.AfterFunc(max(wait, time.Millisecond), func() {
+		p.lock.mu.Lock()
+		defer p.lock.mu.Unlock()
+		p.timed = false
+		if wait, needed := p.JoinIn(p.queue.Clock.Mono()); needed && wait <= 0 && p.queue.Closing.Err() == nil {
+			p.begin(nil, fresh, 0)
+		}
+		p.goOn()
+	})
 }

@@ -103,7 +103,6 @@ type Request struct {
 	KeepParent bool            // the parent stays when the last entry leaves
 	Barging    bool            // it waits without an entry, and joins when the lock is free
 	Window     time.Duration   // time after a grant for local handoffs while other clients wait
-	Idle       time.Duration   // time for which an unused entry is cached; 0: not cached
 	Values     context.Context // its values go into the hold's context
 }
 
@@ -133,7 +132,7 @@ func (b *Blocked) Error() string { return "in the way: " + b.Path }
 
 // Stats are the present numbers of a queue, and its counters since New.
 type Stats struct {
-	Waiters  int    // goroutines in a call that takes a lock, and cached leases
+	Waiters  int    // goroutines in a call that takes a lock
 	Orphans  int    // remembered orphans
 	Requeued uint64 // how often a contender queued again because its entry had gone
 	Purged   uint64 // expired entries that this client has deleted
@@ -144,20 +143,10 @@ type Stats struct {
 
 // Stats returns the queue's numbers and counters.
 func (q *Queue) Stats() Stats {
-	st := Stats{
+	return Stats{
 		Waiters: int(q.waiters.Load()), Orphans: q.orphans.count(),
 		Requeued: q.requeued.Load(), Purged: q.purged.Load(), LeftBehind: q.removals.leftBehind.Load(),
 	}
-	for _, s := range q.all() {
-		s.mu.Lock()
-		for _, p := range s.places {
-			if _, cached := p.Cached(); cached {
-				st.Waiters++
-			}
-		}
-		s.mu.Unlock()
-	}
-	return st
 }
 
 // send sends a transaction once there is a session. It returns when the outcome is known or the

@@ -88,7 +88,6 @@ func TestUnlikeRequests(t *testing.T) {
 		"parent":   func(r *Request) { r.KeepParent = true },
 		"barging":  func(r *Request) { r.Barging = true },
 		"window":   func(r *Request) { r.Window++ },
-		"idle":     func(r *Request) { r.Idle++ },
 		"TTL":      func(r *Request) { r.Terms.TTL++ },
 		"grace":    func(r *Request) { r.Terms.Grace++ },
 		"max hold": func(r *Request) { r.Terms.MaxHold++ },

@@ -10,48 +10,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
-	"github.com/holdfast-io/holdfast/lock/internal/place"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Try takes the lock if no contender is in the way; otherwise it fails with a [Blocked]. Its
-// other errors are those of Acquire. It takes a cached lease of this client if one fits the request.
-// Otherwise it lists before it joins. So a try that fails because of a listed contender leaves
-// nothing behind except, perhaps, the mark of the epoch.
+// other errors are those of Acquire. It lists before it joins. So a try that fails because of a
+// listed contender leaves nothing behind except, perhaps, the mark of the epoch.
 func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
-	if e := q.takeCached(&r); e != nil {
-		return e, nil
-	}
 	return q.byItself(ctx, r, (*contender).try)
-}
-
-// takeCached grants and returns this client's cached lease if it fits the request and is fresh.
-// Otherwise it returns nil, and releases the lease that fits, or all cached leases at the lock if
-// none fits.
-func (q *Queue) takeCached(r *Request) *Entry {
-	lock := q.open(r.Lock, r.KeepParent)
-	defer q.close(lock)
-	lock.mu.Lock()
-	p := lock.places[r.likeness()]
-	if p == nil || !r.hasPlace() {
-		p = &placed{}
-	}
-	if e, cached := p.Cached(); cached {
-		next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session()))
-		now := q.Clock.Local()
-		if p.Drop(e); next == enter && e.Grant(r.Values, now, r.recordAt(e, now.Mono)) == nil {
-			p.Hold(e, place.Use{}, now.Mono)
-			lock.mu.Unlock()
-			return e
-		}
-		p.vacate()
-		lock.mu.Unlock()
-		e.endUnused()
-		return nil
-	}
-	lock.mu.Unlock()
-	lock.dropCached()
-	return nil
 }
 
 func (c *contender) try(ctx context.Context) (*Entry, error) {
@@ -101,11 +67,8 @@ func (v *view) anyInTheWay(ctx context.Context, names []znode.Name) error {
 
 // barge takes the lock when it is free: it tries again each time that the last contender of the
 // queue has changed. If e is not nil, it is an entry of this process whose turn has come: barge
-// first tries to enter with e. It releases cached leases, which would be in the way. The caller
-// grants the entry.
+// first tries to enter with e. The caller grants the entry.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
-	c.lock.bargers.Add(1)
-	defer c.lock.bargers.Add(-1)
 	if e != nil {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
 			return e, nil
@@ -126,7 +89,6 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 			return nil, err
 		}
 		c.blocker(blocked)
-		c.lock.dropCached()
 		if c.lock.believed().state != present { // fail if this contender cannot use the parent
 			if _, err := c.readParent(ctx); err != nil {
 				return nil, err
