@@ -68,6 +68,30 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// TestLocalSession: an ended session that a server reports for a later operation, the create of an
+// ephemeral node, refuses that operation: the session is a local one. Otherwise the session has ended.
+func TestLocalSession(t *testing.T) {
+	ephemeral := &zk.CreateRequest{Path: "/a", Flags: zk.FlagEphemeral | zk.FlagSequence}
+	ops := []any{&zk.SetDataRequest{}, &zk.CreateRequest{Path: "/b"}, ephemeral}
+	at := func(i int) []zk.MultiResponse {
+		replies := make([]zk.MultiResponse, len(ops))
+		replies[i].Error = zk.ErrSessionExpired
+		return replies
+	}
+	for i, want := range []Outcome{Retryable, Retryable, Refused} {
+		err := failure(ops, at(i), zk.ErrSessionExpired)
+		if got := OutcomeOf(err); got != want {
+			t.Errorf("at %d: %v is %d, want %d", i, err, got, want)
+		}
+		if op, _ := RefusedOp(err); want == Refused && op != i {
+			t.Errorf("%v is about operation %d, want %d", err, op, i)
+		}
+	}
+	if got := OutcomeOf(failure([]any{ephemeral}, []zk.MultiResponse{{Error: zk.ErrSessionExpired}}, zk.ErrSessionExpired)); got != Retryable {
+		t.Errorf("the first operation: %d, want %d", got, Retryable)
+	}
+}
+
 func TestRefusedOp(t *testing.T) {
 	err := fmt.Errorf("delete: %w", &refusedError{Op: 3, Err: zk.ErrNotEmpty})
 	if op, cause := RefusedOp(err); op != 3 || cause != zk.ErrNotEmpty {

@@ -30,7 +30,7 @@ func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 			return replies, nil
 		}
 		if len(replies) == len(ops) {
-			err = failure(replies, err)
+			err = failure(ops, replies, err)
 		}
 		return nil, err
 	})
@@ -39,16 +39,24 @@ func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 // failure returns the error of a failed transaction. The operations before the failed one have no
 // error; the operations after it have "unknown error: -2". An error that is no refusal, such as an
 // ended session, applies to the whole transaction although the server reports it for the first
-// operation.
-func failure(replies []zk.MultiResponse, err error) error {
+// operation. If the server reports an ended session for a later operation that creates an ephemeral
+// node, the session is a local one, and the server refuses that operation.
+func failure(ops []any, replies []zk.MultiResponse, err error) error {
 	i := slices.IndexFunc(replies, func(r zk.MultiResponse) bool { return r.Error != nil })
 	switch {
 	case i < 0:
 		return err
+	case i > 0 && sessionEnded(replies[i].Error) && isEphemeral(ops[i]):
+		return &refusedError{Op: i, Err: errLocalSession}
 	case OutcomeOf(replies[i].Error) == Refused:
 		return &refusedError{Op: i, Err: named(replies[i].Error)}
 	}
 	return replies[i].Error
+}
+
+func isEphemeral(op any) bool {
+	create, ok := op.(*zk.CreateRequest)
+	return ok && create.Flags&zk.FlagEphemeral != 0
 }
 
 // issue sends a transaction. A single delete or write is sent as a plain request, which costs the

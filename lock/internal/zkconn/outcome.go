@@ -58,8 +58,10 @@ func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }
 var refusals = []error{
 	zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals,
 	zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrBadArguments,
-	zk.ErrInvalidPath, zk.ErrInvalidFlags,
+	zk.ErrInvalidPath, zk.ErrInvalidFlags, errLocalSession,
 }
+
+var errLocalSession = errors.New("the server creates no ephemeral node in a local session: set localSessionsUpgradingEnabled=true in zoo.cfg, or create a persistent node")
 
 const (
 	unnamedCode        = "unknown error: "

@@ -252,7 +252,7 @@ func (c *Conn) sendGroup(group []*member) (at int, err error) {
 		c.noteDown()
 	}
 	if err != nil && len(replies) == len(ops) {
-		err = failure(replies, err)
+		err = failure(ops, replies, err)
 	}
 	op, cause := RefusedOp(err)
 	if err == nil || op >= 0 {
