@@ -148,6 +148,20 @@ func WithDigest(user, password string) Option {
 	})
 }
 
+// WithFurtherUsers gives further users rights on the nodes that the client creates, beside those of
+// [WithDigest], [WithSASL], [WithSASLDigest] or [WithACL]. Use it to replace a password without
+// denials, see SECURING.md. The client does not authenticate as these users. Without one of these other
+// options every user has all rights already, and WithFurtherUsers is refused.
+func WithFurtherUsers(acl ...zk.ACL) Option {
+	return clientOption(func(c *config) error {
+		if len(acl) == 0 {
+			return invalid("further users", acl, "must not be empty")
+		}
+		c.further = append(c.further, acl...)
+		return nil
+	})
+}
+
 // WithOwner sets the owner in entries, beside host and process id: at most 256 bytes of UTF-8.
 // Default the name of the program.
 func WithOwner(name string) Option {

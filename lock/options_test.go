@@ -58,6 +58,8 @@ func TestBadOptions(t *testing.T) {
 		{"no user", lock.WithDigest("", "p"), []string{`digest user ""`, "must not be empty"}},
 		{"no password", lock.WithDigest("u", ""), []string{`digest user "u"`, "must not be empty"}},
 		{"no SASL", lock.WithSASL(nil), []string{"SASL", "must not be nil"}},
+		{"no further users", lock.WithFurtherUsers(), []string{"further users", "must not be empty"}},
+		{"further users of all", lock.WithFurtherUsers(zk.DigestACL(zk.PermAll, "u", "p")...), []string{"WithFurtherUsers", "must be given with WithDigest"}},
 		{"no SASL user", lock.WithSASLDigest("", "p"), []string{`SASL user ""`, "must not be empty"}},
 		{"no SASL password", lock.WithSASLDigest("u", ""), []string{`SASL user "u"`, "must not be empty"}},
 		{"user with a colon", lock.WithDigest("a:b", "p"), []string{`digest user "a:b"`, "must not have a colon"}},

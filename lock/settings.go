@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -23,6 +24,7 @@ type config struct {
 	policySet      bool     // an option has set a field of policy
 	policies       Policies // nil: policy applies
 	acl            []zk.ACL
+	further        []zk.ACL // further users with rights on new nodes
 	digests        []string // "user:password"
 	owner, host    string
 	metadata       map[string]string
@@ -88,9 +90,13 @@ func newConfig(opts []Option) (*config, error) {
 	if c.acl == nil {
 		c.acl = c.saslACL
 	}
-	if c.acl == nil {
+	switch {
+	case c.acl == nil && c.further != nil:
+		return nil, invalid("options", "WithFurtherUsers", "must be given with WithDigest, WithSASL, WithSASLDigest or WithACL: else every user has all rights")
+	case c.acl == nil:
 		c.acl = zk.WorldACL(zk.PermAll)
 	}
+	c.acl = slices.Concat(c.acl, c.further)
 	c.policy = c.policy.WithDefaults()
 	return c, c.policy.Validate()
 }

@@ -40,6 +40,8 @@ type ZooKeeper struct {
 	Auth *Auth `key:"auth" show:"never"`
 	// SASL is nil by default: no authentication by SASL.
 	SASL *SASL `key:"sasl" show:"never"`
+	// FurtherUsers get the same rights on new nodes, for the replacement of a password. Default none.
+	FurtherUsers []User `key:"further_users" show:"never"`
 	// TLS is nil by default: plain text.
 	TLS *TLS `key:"tls"`
 	// Reconfiguration follows the ensemble's dynamic reconfiguration, see [lock.WithReconfiguration].

@@ -128,16 +128,22 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 			d.list(f, path, n)
 		case reflect.Struct:
 			d.mapping(f.below, path, n)
+			d.together(f.to.Addr().Interface(), path)
 		case reflect.Pointer:
 			f.to.Set(reflect.New(f.to.Type().Elem()))
 			d.mapping(fieldsOf(f.to.Elem()), path, n)
-			if c, ok := f.to.Interface().(interface{ check(*decoder, string) }); ok && !d.has(path) {
-				c.check(d, path)
-			}
+			d.together(f.to.Interface(), path)
 		}
 	}
 	if rule != nil {
 		d.refuse(path, "%v", rule)
+	}
+}
+
+// together has a mapping add the mistakes about keys that do not fit together.
+func (d *decoder) together(mapping any, path string) {
+	if c, ok := mapping.(interface{ check(*decoder, string) }); ok && !d.has(path) {
+		c.check(d, path)
 	}
 }
 

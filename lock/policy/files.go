@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -23,6 +25,54 @@ type Auth struct {
 	User         string `key:"user" rule:"user" show:"never"`             // user name
 	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the password's file
 	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the password's environment variable
+}
+
+// User is a further user with rights on the nodes that a client creates, see [lock.WithFurtherUsers].
+// With the scheme digest, exactly one of PasswordFile and PasswordEnv is set; otherwise neither.
+type User struct {
+	Scheme       string `key:"scheme" oneof:"digest sasl x509"`           // default "digest"
+	User         string `key:"user" rule:"given" show:"never"`            // user name; with x509, the certificate's subject
+	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the password's file
+	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the password's environment variable
+}
+
+// String returns the scheme and the user.
+func (u User) String() string { return fmt.Sprintf("%s:%s:%s", u.Scheme, u.User, redacted) }
+
+// MarshalText returns what String does, for JSON and YAML.
+func (u User) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// check adds the mistakes about keys that are missing or do not fit together, and fills in the
+// default scheme.
+func (u *User) check(d *decoder, path string) {
+	u.Scheme = cmp.Or(u.Scheme, "digest")
+	switch {
+	case u.Scheme == "digest":
+		d.checkLogin(path)
+		if strings.Contains(u.User, ":") {
+			d.add(path+".user", "", "must not have a colon")
+		}
+	case !d.given(path + ".user"):
+		d.add(path+".user", "", "must be given")
+	case d.given(path+".password_file") || d.given(path+".password_env"):
+		d.add(path, "", "must not have a password: only the scheme digest has one in its ACLs")
+	}
+}
+
+// furtherUsers returns the ACL of the further users.
+func (c *Config) furtherUsers() (acl []zk.ACL, err error) {
+	for i, u := range c.ZooKeeper.FurtherUsers {
+		if u.Scheme != "digest" {
+			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: u.Scheme, ID: u.User})
+			continue
+		}
+		password, err := c.password(fmt.Sprintf("zookeeper.further_users[%d]", i), u.PasswordFile, u.PasswordEnv)
+		if err != nil {
+			return nil, err
+		}
+		acl = append(acl, zk.DigestACL(zk.PermAll, u.User, password)...)
+	}
+	return acl, nil
 }
 
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
@@ -116,6 +166,13 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 			return nil, err
 		}
 		options = append(options, option)
+	}
+	if len(c.ZooKeeper.FurtherUsers) > 0 {
+		acl, err := c.furtherUsers()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, lock.WithFurtherUsers(acl...))
 	}
 	if c.ZooKeeper.TLS != nil {
 		source, err := c.tlsSource()

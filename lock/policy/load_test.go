@@ -229,6 +229,8 @@ func TestParseMistakes(t *testing.T) {
 		{"zookeeper in a text", "zookeeper: hunter2\n", 1, 12, "zookeeper", "[redacted]", "must be a mapping"},
 		{"server with a login", "zookeeper:\n  servers: ['u:hunter2@zk1']\n", 2, 13, "zookeeper.servers[0]", "[redacted]@zk1", "no credentials"},
 		{"servers with a login in a text", "zookeeper:\n  servers: 'zk://u:hunter2@zk1/a'\n", 2, 12, "zookeeper.servers", "[redacted]@zk1/a", "must be a list"},
+		{"further user without a password", "zookeeper:\n  further_users: [{user: u}]\n", 2, 19, "zookeeper.further_users[0]", "", "exactly one of password_file and password_env"},
+		{"further user with one too much", "zookeeper:\n  further_users: [{scheme: sasl, user: u, password_env: V}]\n", 2, 19, "zookeeper.further_users[0]", "", "must not have a password"},
 		{"tls in a text", "zookeeper:\n  tls: yes\n", 2, 8, "zookeeper.tls", "yes", "must be a mapping"},
 		{"tls key missing", "zookeeper:\n  tls: {cert_file: c}\n", 2, 8, "zookeeper.tls", "", "cert_file and key_file together"},
 		{"tls key itself", "zookeeper:\n  tls: {cert_file: c, key_file: \"-----BEGIN PRIVATE KEY-----hunter2\"}\n", 2, 33, "zookeeper.tls.key_file", "[redacted]", "must be the name of a file"},
@@ -497,7 +499,7 @@ func TestConfigFileExamples(t *testing.T) {
 func TestConfigFileHasEveryKey(t *testing.T) {
 	data := example(configFile(t))
 	// These keys exclude keys that the examples have.
-	exclusive := []string{"zookeeper.auth.password_env", "zookeeper.sasl.password_env"}
+	exclusive := []string{"zookeeper.auth.password_env", "zookeeper.sasl.password_env", "zookeeper.further_users[].password_env"}
 	for _, key := range keysOfMechanism[GSSAPI] {
 		exclusive = append(exclusive, "zookeeper.sasl."+key)
 	}

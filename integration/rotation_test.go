@@ -1,0 +1,131 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// TestPasswordRotation: the three steps of lock/SECURING.md replace the password of a running pair of
+// services and of the reaper, one after the other, and no call is denied. One lock is held from before the
+// first step until the second.
+func TestPasswordRotation(t *testing.T) {
+	t.Parallel()
+	server := zkserver.AddrForTest(t, zkserver.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
+	defer cancel()
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("old", "0ld")
+	write("new", "n3w")
+	login := func(file string) string { return fmt.Sprintf("{user: svc, password_file: %s}", file) }
+	client := func(auth string) *lock.Client {
+		t.Helper()
+		cfg, err := policy.Load(write("config.yaml", "root: /rotated\nzookeeper: {session_timeout: 20s, "+auth+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts, err := cfg.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dial(t, ctx, []string{server}, opts...)
+	}
+	works := func(step string, clients ...*lock.Client) {
+		t.Helper()
+		for _, c := range clients {
+			for _, name := range []string{"old", "new " + step, "old"} {
+				if err := c.Mutex(name).Do(ctx, func(context.Context) error { return nil }); err != nil {
+					t.Fatalf("%s: %v", step, err)
+				}
+			}
+		}
+		r, err := reaper.New(clients[len(clients)-1], reaper.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report, err := r.Sweep(ctx); err != nil || report.Total.Denied > 0 {
+			t.Fatalf("%s: denied %v, %v", step, report.Denied, err)
+		}
+	}
+	steps := []string{
+		"auth: " + login("old"),
+		"auth: " + login("old") + ", further_users: [" + login("new") + "]",
+		"auth: " + login("new") + ", further_users: [" + login("old") + "]",
+		"auth: " + login("new"),
+	}
+	a, b := client(steps[0]), client(steps[0])
+	hold, err := a.Mutex("old/held").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	works("before", a, b)
+	for i, step := range steps[1:] {
+		next := client(step)
+		works(fmt.Sprintf("step %d, first service", i+1), a, next, a)
+		a = next
+		next = client(step)
+		works(fmt.Sprintf("step %d, second service", i+1), b, a, next)
+		b = next
+		if i == 1 { // the service of before has ended
+			if err := hold.Unlock(); err != nil {
+				t.Error(err)
+			}
+		}
+		var acl []zk.ACL
+		switch i {
+		case 0:
+			acl = append(zk.DigestACL(zk.PermAll, "svc", "0ld"), zk.DigestACL(zk.PermAll, "svc", "n3w")...)
+		case 2:
+			acl = zk.DigestACL(zk.PermAll, "svc", "n3w")
+		default:
+			continue
+		}
+		setACLs(t, ctx, server, "/rotated", acl, "svc:0ld", "svc:n3w")
+	}
+	works("after", a, b)
+}
+
+// setACLs sets the ACL of a node and of all nodes below it, as setAcl -R of zkCli.sh does.
+func setACLs(t *testing.T, ctx context.Context, server, path string, acl []zk.ACL, users ...string) {
+	t.Helper()
+	z, _, err := zk.Connect([]string{server}, 20*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for _, user := range users {
+		if err := z.AddAuth("digest", []byte(user)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for paths := []string{path}; len(paths) > 0; paths = paths[1:] {
+		if _, err := z.SetACL(paths[0], acl, -1); err != nil && err != zk.ErrNoNode {
+			t.Fatalf("%s: %v", paths[0], err)
+		}
+		children, _, err := z.Children(paths[0])
+		if err != nil && err != zk.ErrNoNode {
+			t.Fatal(err)
+		}
+		for _, child := range children {
+			paths = append(paths, paths[0]+"/"+child)
+		}
+	}
+}
