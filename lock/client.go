@@ -254,4 +254,11 @@ func init() {
 			Owner: c.cfg.owner, Host: c.cfg.host, ACL: c.cfg.acl,
 		}, true
 	}
+	access.Describe = func(ctx context.Context, hold any, metadata map[string]string) error {
+		h := hold.(*Hold)
+		if err := h.check(ctx, "describe"); err != nil {
+			return err
+		}
+		return h.e.Describe(ctx, metadata)
+	}
 }

@@ -19,7 +19,7 @@ type Monitor struct {
 	announced atomic.Bool // the first log line was written
 
 	mu sync.Mutex
-	// status is the status at the last change, without Schedules, LastFailure and Refused. Its About
+	// status is the status at the last change, without Schedules, Leader, LastFailure and Refused. Its About
 	// is constant.
 	status    Status
 	role      State // Active or Standby, whether there is a session or not
@@ -31,6 +31,7 @@ type Monitor struct {
 	last      map[string]time.Time // start of the last complete sweep, by schedule
 	totals    Counts               // Deleted, Missed, Purged and Pruned of all sweeps
 	failure   Failure              // last failure; zero if there was none
+	leader    *Leader              // by the last read; nil if there is none
 	refused   Failure              // last refused configuration; zero if there was none
 }
 
@@ -80,6 +81,8 @@ func (m *Monitor) Status() Status {
 	if s.State != Standby {
 		s.ActiveReaper = ""
 	}
+	s.NoRoot = s.NoRoot && m.role == Active // without sweeps of its own a reaper does not see locks
+	s.Leader = m.leader.at(now)
 	s.LastFailure, s.Refused = m.failure.orNil(), m.refused.orNil()
 	s.Schedules = []Schedule{}
 	for _, g := range m.groups {
@@ -168,6 +171,19 @@ func (m *Monitor) step(role State, active string) (changed bool) {
 	m.role, m.status.ActiveReaper = role, active
 	m.settle()
 	return changed
+}
+
+// leads records the leader, nil if there is none. own means that the entry is one of this reaper. leads
+// reports whether this reaper stands by and another one than before is the active one.
+func (m *Monitor) leads(l *Leader, own bool) (changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leader = l
+	if own || m.role != Standby || m.status.ActiveReaper == l.name() {
+		return false
+	}
+	m.status.ActiveReaper = l.name()
+	return true
 }
 
 // rootMissing records that there is no root, unless a sweep has found a lock.

@@ -100,7 +100,7 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 		r.monitor = NewMonitor(About{Root: r.tree.Root()})
 	}
 	r.monitor.serves(locks, o.Policies)
-	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(map[string]string{"role": "reaper"}))
+	r.leader = locks.Mutex(o.Lock, lock.WithMetadata(described(time.Time{})))
 	if err := r.leader.Validate(); err != nil {
 		return nil, fmt.Errorf("reaper.lock: %w", err)
 	}
@@ -200,6 +200,9 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (Report, err
 		s.report.Error = err.Error()
 	}
 	r.tell(ctx, &s.report, &s.findings, err, r.monitor.end(p, s.report, err))
+	if err == nil && !in.options.DryRun {
+		r.tellSwept(ctx, time.Since(p.began))
+	}
 	return s.report, err
 }
 

@@ -31,6 +31,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 	defer stop()
 	watching.Go(func() { r.watchSession(aside) })
 	watching.Go(func() { r.summarize(aside) })
+	watching.Go(func() { r.watchLeader(aside) })
 	r.noRoot(ctx) // only to log it: the lock of the active reaper creates the root
 	for {
 		hold, err := r.turn(ctx)
@@ -75,12 +76,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 		case !announced:
 			r.log.Info().Str("active", active).Msg("standing by: another reaper is the active one")
 		}
-		waiting, stop := context.WithCancel(ctx)
-		var following sync.WaitGroup
-		following.Go(func() { r.followActive(waiting, self) })
 		hold, err = r.leader.Lock(ctx)
-		stop()
-		following.Wait()
 	}
 	if err != nil {
 		return nil, err
@@ -98,33 +94,6 @@ func nameOf(owner, host string, pid int) string {
 		return "unknown"
 	}
 	return fmt.Sprintf("%s (host %s, pid %d)", owner, host, pid)
-}
-
-// followInterval is the interval at which a reaper that stands by checks which one is active.
-const followInterval = time.Minute
-
-// followActive records and logs when another reaper becomes the active one, until ctx ends. self is
-// this reaper's name if the lock is held by an earlier entry of this reaper; otherwise "".
-func (r *Reaper) followActive(ctx context.Context, self string) {
-	again := time.NewTicker(followInterval)
-	defer again.Stop()
-	for {
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return
-		}
-		limited, cancel := context.WithTimeout(ctx, followInterval/2)
-		s, err := r.tree.Inspect(limited, r.setup.Load().options.Lock)
-		cancel()
-		if err != nil || len(s.Contenders) == 0 { // outages are logged elsewhere
-			continue
-		}
-		first := s.Contenders[0]
-		if name := nameOf(first.Owner, first.Host, first.PID); name != self && r.monitor.step(Standby, name) {
-			r.log.Info().Str("active", name).Msg("another reaper is the active one now")
-		}
-	}
 }
 
 // serve runs the schedules, after a reload the new ones, until the hold or ctx ends. Then it waits

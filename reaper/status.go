@@ -30,13 +30,17 @@ type Status struct {
 	// ActiveSince is the time at which this reaper became the active one; zero while it stands by.
 	// Results of sweeps before that time may be out of date.
 	ActiveSince time.Time `json:"active_since,omitzero"`
-	// NoRoot is true if the root was missing when the reaper started, and no sweep has found a lock
-	// since. Perhaps the programs use another root. LocksSeen is true if a sweep has found a lock.
+	// NoRoot is true if this is the active reaper, the root was missing when it started, and no sweep
+	// has found a lock since. Perhaps the programs use another root. LocksSeen is true if a sweep has
+	// found a lock.
 	NoRoot    bool `json:"no_root,omitempty"`
 	LocksSeen bool `json:"locks_seen"`
 	// ActiveReaper is the last known active reaper while this one stands by; otherwise "".
-	ActiveReaper string  `json:"active_reaper,omitempty"`
-	Session      Session `json:"session"`
+	ActiveReaper string `json:"active_reaper,omitempty"`
+	// Leader is the reaper that holds the lock of the active reaper, this one or another, by the last
+	// read; nil if there is none, or none is known.
+	Leader  *Leader `json:"leader,omitempty"`
+	Session Session `json:"session"`
 	// Schedules are the groups of policies that are swept together; none while this reaper does not
 	// hold the lock of the active reaper.
 	Schedules []Schedule `json:"schedules"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -18,7 +19,7 @@ func runReaper(t *testing.T, ensemble *locktest.Ensemble, owner string) *reaper.
 	t.Helper()
 	silent := zerolog.Nop()
 	d, err := reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
-		return lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial), lock.WithOwner(owner), lock.WithLogger(silent))
+		return lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dialer(owner)), lock.WithOwner(owner), lock.WithLogger(silent), lock.WithTTL(6*time.Second))
 	}, reaper.Options{Schedule: "@hourly", Log: &silent, Monitor: reaper.NewMonitor(reaper.About{Root: "/locks", Servers: ensemble.Servers()})})
 	if err != nil {
 		t.Fatal(err)
@@ -66,4 +67,39 @@ func TestBeforeTheFirstSweep(t *testing.T) {
 
 	b = look(t, servePage(t, reaper.NewMonitor(reaper.About{Root: "/locks"})), "light", 1280)
 	b.Until(`document.body.dataset.ready === "yes" && tile("Session") === "lost"`)
+}
+
+// TestActiveReaperIsNamed: the pages of the active reaper and of one that stands by name the active one.
+// If it dies, the other's page says so before the lease has ended, and then that it has taken over.
+func TestActiveReaperIsNamed(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	first := look(t, servePage(t, runReaper(t, ensemble, "first")), "light", 1280)
+	const active = `[...document.querySelectorAll("#healths dl div")].find((d) => d.firstChild.textContent === "Active reaper").lastChild.textContent`
+	first.Until(`tile("Role") === "active" && /^first \(host .+, pid \d+\), this one$/.test(` + active + `)`)
+	second := look(t, servePage(t, runReaper(t, ensemble, "second")), "light", 1280)
+	second.Until(`tile("Role") === "standby" && /^first \(host .+, pid \d+\)$/.test(` + active + `)`)
+	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
+		t.Fatal(err)
+	}
+	second.Until(`/^All is well: standing by; first \(host .+, pid \d+\) sweeps, not yet$/.test(document.getElementById("headline").innerText)`)
+	first.Until(`document.getElementById("healths").innerText.includes("Reapers standing by\n1")`)
+	if err := ensemble.Partition("first"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ensemble.Heal("first") })
+	second.Until(`document.getElementById("verdict").dataset.level === "warn" && /^first \(host .+, pid \d+\), the active reaper, has not renewed its lease for \d+s/m.test(document.getElementById("problems").innerText)`)
+	second.Picture("leader-late")
+	second.Until(`tile("Role") === "active" && ` + active + `.startsWith("second (host ")`)
+}
+
+// TestTableAndVerdictAgree: a root that was missing is not called one without locks above a table of
+// locks, although no sweep has seen them yet.
+func TestTableAndVerdictAgree(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	b := look(t, servePage(t, runReaper(t, ensemble, "first")), "light", 1280)
+	b.Until(`document.getElementById("problems").innerText.includes("no lock was seen below it")`)
+	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
+		t.Fatal(err)
+	}
+	b.Until(`tile("Locks") === "1" && document.getElementById("headline").innerText === "All is well"`)
 }

@@ -12,3 +12,7 @@ func Counter(zxid int64) int64 { return zxid & (1<<counterBits - 1) }
 
 // EpochStart returns the zxid right before the first transaction of an epoch.
 func EpochStart(epoch int64) int64 { return epoch << counterBits }
+
+// TxnsLeft returns how many transactions the leader of that transaction can still number. Then its term
+// ends, and the servers elect a leader.
+func TxnsLeft(zxid int64) int64 { return 1<<counterBits - 1 - Counter(zxid) }

@@ -50,6 +50,7 @@
 //	holdfast_reaper_expired_entries                       gauge      root, policy  entries past lease and grace in the last sweep
 //	holdfast_reaper_foreign_nodes                         gauge      root, policy  nodes that are not Holdfast's
 //	holdfast_reaper_last_complete_sweep_timestamp_seconds gauge      root, policy  start of the last complete sweep; 0: none
+//	holdfast_reaper_leader_lease_age_seconds              gauge      root          time since the active reaper renewed its lease
 //	holdfast_reaper_live_entries                          gauge      root, policy  entries whose lease ran at the last sweep
 //	holdfast_reaper_locks                                 gauge      root, policy  locks that the last sweep has seen
 //	holdfast_reaper_longest_wait_seconds                  gauge      root, policy  longest wait of an entry that waits
@@ -63,11 +64,13 @@
 //	holdfast_reaper_session_away_seconds_total            counter    root          time without a session
 //	holdfast_reaper_session_losses_total                  counter    root          times that the session was lost
 //	holdfast_reaper_session_up                            gauge      root          1 if there is a session
+//	holdfast_reaper_standbys                              gauge      root          reapers that stand by; only of the active one
 //	holdfast_reaper_sweep_duration_seconds                histogram  root, complete  time that sweeps took
 //	holdfast_reaper_sweep_failures_in_a_row               gauge      root, policy  failed sweeps since the last complete one
 //	holdfast_reaper_sweep_overdue_seconds                 gauge      root, policy  delay of an overdue sweep; 0: not overdue
 //	holdfast_reaper_sweep_running                         gauge      root, policy  1 while a sweep runs
 //	holdfast_reaper_sweeps_skipped_total                  counter    root          skipped because the last one still ran
+//	holdfast_reaper_term_transactions_left                gauge      root          transactions that the leader can still number, of 2^32
 //	holdfast_reaper_undecodable_nodes                     gauge      root, policy  nodes that are damaged or of a newer version
 //	holdfast_reaper_waiting_entries                       gauge      root, policy  live entries without a recorded grant
 //

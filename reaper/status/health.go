@@ -53,7 +53,10 @@ func (r RootState) problems(now time.Time) []Problem {
 	if r.Refused != nil {
 		about(warn, "", "the configuration was not reloaded, the one before is in force: %s", r.Refused.Error)
 	}
-	if r.NoRoot {
+	if l := r.Leader; l != nil && l.Late && r.Session.Connected {
+		about(warn, "", "%s, the active reaper, has not renewed its lease for %v, and renews each third of %v: nothing may be swept; another reaper takes over when the lease and the grace have ended", leaderName(l), seconds(l.LeaseAge), seconds(l.TTL))
+	}
+	if r.NoRoot && !r.seen {
 		about(warn, "", "%s was not there when this reaper began, and no lock was seen below it since: it is another root than that of the programs, or none of them has taken a lock yet", r.Root)
 	}
 	switch f := r.LastFailure; {
@@ -75,6 +78,17 @@ func (r RootState) problems(now time.Time) []Problem {
 		}
 	}
 	return found
+}
+
+// leaderName names the active reaper, with its host and process.
+func leaderName(l *reaper.Leader) string {
+	switch {
+	case l.Self:
+		return "this reaper"
+	case l.Owner == "":
+		return "another library's or release's entry"
+	}
+	return fmt.Sprintf("%s (host %s, pid %d)", l.Owner, l.Host, l.PID)
 }
 
 // noSession returns a text that says how long there has been no session.

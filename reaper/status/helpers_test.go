@@ -60,6 +60,7 @@ func simulate(t *testing.T, o Options, f func(w *world)) {
 		w.told.status = reaper.Status{
 			About: reaper.About{Root: "/locks"}, State: reaper.Active, Started: time.Now(), ActiveSince: time.Now(),
 			Session:   reaper.Session{Connected: true, Since: time.Now()},
+			Leader:    &reaper.Leader{Owner: "reaper", Self: true, TTL: 30, Standbys: 1},
 			Schedules: []reaper.Schedule{{Schedule: "@every 1m", Policies: []string{"orders", "default"}}},
 		}
 		o.Roots = []Root{{Monitor: w.told, Lock: reaper.DefaultLock}}

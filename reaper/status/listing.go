@@ -3,7 +3,9 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -33,6 +35,8 @@ const sessionInterval = time.Second
 type listing struct {
 	ctx    context.Context // ends all passes
 	passes *sync.WaitGroup
+	own    string      // name of the lock of the active reaper
+	seen   atomic.Bool // a pass has found another lock than that
 
 	mu      sync.Mutex
 	last    *reading // the last complete pass
@@ -117,6 +121,9 @@ func (l *listing) pass(r *reading) {
 	watching.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if slices.ContainsFunc(r.locks, func(lock *Lock) bool { return lock.Name != l.own }) {
+		l.seen.Store(true)
+	}
 	l.current, l.ended = nil, r
 	if r.err == nil {
 		l.last = r

@@ -144,6 +144,12 @@ func is(b bool) float64 {
 // state sends the metrics of a root.
 func (s sink) state(r RootState) {
 	s.put("active", "1 if this is the active reaper of the root, 0 if it stands by or is disconnected.", is(r.State == reaper.Active))
+	if l := r.Leader; l != nil && l.TTL > 0 {
+		s.put("leader_lease_age_seconds", "Time since the active reaper, this one or another, renewed its lease.", l.LeaseAge)
+	}
+	if r.State == reaper.Active && r.Leader != nil { // others would count this one
+		s.put("standbys", "Reapers that stand by, as the active one sees them.", float64(r.Leader.Standbys))
+	}
 	s.put("session_up", "1 if there is a session with ZooKeeper.", is(r.Session.Connected))
 	s.put("session_losses_total", "Times that the session with ZooKeeper was gone.", float64(r.Session.Losses))
 	s.put("session_away_seconds_total", "Time without a session with ZooKeeper.", r.Session.Away)
@@ -154,6 +160,9 @@ func (s sink) state(r RootState) {
 	s.put("clock_window_seconds", "Between what the clock of ZooKeeper's leader shows at least, and at most.", r.Clock.Window)
 	s.put("clock_displacements_total", "Times that the clock of ZooKeeper's leader was seen to jump.", float64(r.Clock.Displacements))
 	s.put("epoch", "Number of ZooKeeper's leader.", float64(r.Clock.Epoch))
+	if r.Clock.Known {
+		s.put("term_transactions_left", "Transactions that ZooKeeper's leader can still number before an election.", float64(r.Clock.Left))
+	}
 }
 
 // schedule sends the metrics of a schedule, for one of its policies.

@@ -47,6 +47,8 @@ type RootState struct {
 	Label    string        `json:"label"` // name or path of the root; unique
 	Clock    Clock         `json:"clock"`
 	Policies []PolicyState `json:"policies"`
+
+	seen bool // a pass over the locks has found one
 }
 
 // Clock is what the reaper's client knows of the clock of ZooKeeper's leader. If Known is false, only
@@ -58,6 +60,7 @@ type Clock struct {
 	Window        float64 `json:"window_seconds"`              // width between the bounds of the clock
 	Ahead         float64 `json:"ahead_seconds"`               // upper bound ahead of this machine's clock
 	Epoch         int64   `json:"epoch"`                       // number of the leader
+	Left          int64   `json:"transactions_left"`           // transactions that the leader can still number, of 2^32
 	Term          string  `json:"term,omitempty"`              // first transaction of the present term
 	Since         string  `json:"since,omitempty"`             // earliest known stamp of the term
 	Marked        bool    `json:"marked"`                      // the epoch's mark was read
@@ -92,6 +95,7 @@ func (s *Server) snapshot() Snapshot {
 	all := Snapshot{Now: time.Now().UTC(), Roots: []RootState{}}
 	for _, r := range s.shown() {
 		state := RootState{Status: r.Monitor.Status(), Label: r.label(), Policies: []PolicyState{}}
+		state.seen = r.listing.seen.Load()
 		if locks := r.Monitor.Locks(); locks != nil {
 			state.Clock = clockOf(locks, all.Now)
 		}
@@ -149,6 +153,7 @@ func clockOf(locks *lock.Client, local time.Time) Clock {
 		return c
 	}
 	c.Known, c.Marked, c.Epoch = true, now.Marked, znode.Epoch(now.Zxid)
+	c.Left = znode.TxnsLeft(now.Zxid)
 	c.Latest, c.Window = now.Latest().UTC().Format(time.RFC3339Nano), (now.Upper - now.Lower).Seconds()
 	c.Ahead = now.Latest().Sub(local).Seconds()
 	c.Term, c.Since = fmt.Sprintf("%016x", uint64(now.Term)), time.Unix(0, int64(now.Since)).UTC().Format(time.RFC3339Nano)

@@ -2,6 +2,8 @@
 package access
 
 import (
+	"context"
+
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -19,6 +21,10 @@ type Client struct {
 	Host  string   // host in the client's records
 	ACL   []zk.ACL // ACL of the nodes that the client creates
 }
+
+// Describe replaces the metadata of the entry of a *lock.Hold, and waits until ZooKeeper has
+// acknowledged that. Package lock sets it.
+var Describe func(ctx context.Context, hold any, metadata map[string]string) error
 
 // Of returns the parts of a *lock.Client, or false if client is nil or was not made by Dial or New.
 // Package lock sets it.

@@ -94,19 +94,23 @@ export function policies(body, status) {
   });
 }
 
+// leaderName names the active reaper.
+export const leaderName = (l) => `${visible(l.owner) || "another library's entry"}${l.host ? ` (host ${visible(l.host)}, pid ${l.pid})` : ""}${l.self ? ", this one" : ""}`;
+
 // facts shows the session and the clock of each root.
-export function facts(parent, status, locks) {
+export function facts(parent, status) {
   keyed(parent, status.roots.map((r) => [r.label, r]), () => { const d = el("div"), dl = el("dl"); dl.className = "facts"; d.append(el("h3"), dl); return d; }, (d, r) => {
     put(d.firstChild, status.roots.length > 1 ? r.label : "");
     d.firstChild.hidden = status.roots.length < 2;
     const now = Date.parse(status.now), c = r.clock, s = r.session;
-    const reapers = locks.reapers.find((l) => l.root === r.label);
-    const leader = reapers?.entries[0];
+    const l = r.leader;
     const list = [
       ["Session", `${s.connected ? "up" : "lost"} for ${ago(now - Date.parse(s.since))}${s.id ? `, ${s.id}` : ""}`],
       ["Sessions lost", s.losses ? `${s.losses}, away for ${ago(s.away_seconds * 1000)} in all` : "none"],
-      ["Active reaper", leader ? `${visible(leader.owner)}, token ${leader.token}` : r.state === "active" ? "this one" : r.active_reaper || "unknown"],
-      ["Reapers standing by", reapers ? String(reapers.waiting) : "unknown"],
+      ["Active reaper", l ? leaderName(l) : "unknown"],
+      ["Its lease renewed", l?.ttl_seconds ? `${ago(l.lease_age_seconds * 1000)} ago, of ${ago(l.ttl_seconds * 1000)}` : "unknown"],
+      ["Its last sweep", l?.swept ? `${ago(l.swept_seconds_ago * 1000)} ago` : "none known"],
+      ["Reapers standing by", l ? String(l.standbys) : "unknown"],
       ["Leader's clock", c.known ? `${dateTime(c.latest)}, at most` : "not sampled yet"],
       ["Known within", c.known ? ago(c.window_seconds * 1000) : "unknown"],
       ["Ahead of this machine", c.known ? `${c.ahead_seconds < 0 ? "\u2212" : ""}${ago(Math.abs(c.ahead_seconds) * 1000)}` : "unknown"],

@@ -1,7 +1,7 @@
 // The page asks the reaper every two seconds and shows what it says. All text goes in
 // by textContent: names and owners may be any text.
 import { ago, byId, clock, count, el, keyed, noun, put, span } from "./dom.js";
-import { charts, facts, policies } from "./below.js";
+import { charts, facts, leaderName, policies } from "./below.js";
 import { detail, old, row } from "./rows.js";
 
 const every = 2000;
@@ -71,7 +71,7 @@ function show() {
   table(status, locks);
   charts(byId("charts"), status);
   policies(byId("policy-table").tBodies[0], status);
-  facts(byId("healths"), status, locks);
+  facts(byId("healths"), status);
   put(byId("roots"), status.roots.map((r) => `${r.name ? r.name + " " : ""}${r.root} on ${(r.servers || []).join(", ")}`).join("; "));
   if (!document.body.dataset.ready) performance.mark("ready");
   document.body.dataset.ready = "yes";
@@ -98,8 +98,10 @@ function verdict(status, locks) {
   byId("verdict").dataset.level = level;
   const standby = status.roots.length > 0 && status.roots.every((r) => r.state === "standby");
   const unseen = status.roots.filter((r) => !r.locks_seen && !locks.counts.some((c) => c.root === r.label)).map((r) => r.root);
-  const good = unseen.length && locks.complete ? `No lock was seen below ${unseen.join(", ")} so far` : standby ? "All is well: standing by, another reaper sweeps" : "All is well";
-  if (level === "ok" && unseen.length) byId("verdict").dataset.level = "none";
+  const leaders = status.roots.map((r) => r.leader).filter(Boolean);
+  const others = leaders.map((l) => `${leaderName(l)} sweeps, ${l.swept ? `last ${ago(l.swept_seconds_ago * 1000)} ago` : "not yet"}`);
+  const good = unseen.length && locks.complete ? `No lock was seen below ${unseen.join(", ")} so far` : !standby ? "All is well" : others.length ? `All is well: standing by; ${others.join("; ")}` : "Standing by; which reaper is active is not known yet";
+  if (level === "ok" && (unseen.length || (standby && !others.length))) byId("verdict").dataset.level = "none";
   put(byId("headline"), level === "ok" ? good : level === "warn" ? `${count(found.length, "thing")} to look at` : "Locks are not being cleaned up");
   keyed(byId("problems"), found.map((p) => [p.text, p]), () => el("li"), (li, p) => {
     li.dataset.level = p.level;
@@ -126,21 +128,23 @@ function tiles(status, locks) {
   const times = (key, pick) => { const t = plans.map((p) => p[key]).filter(Boolean).map(Date.parse); return t.length ? pick(...t) : 0; };
   const now = Date.parse(status.now), next = times("next", Math.min);
   const ended = status.roots.flatMap((r) => r.reports).filter((r) => r.complete && !r.skipped && !r.dry_run).map((r) => Date.parse(r.started));
-  const swept = Math.max(times("last", Math.max), ...ended);
-  const late = Math.max(0, ...plans.filter((p) => p.overdue).map((p) => p.late_seconds));
+  const told = status.roots.map((r) => r.leader).filter((l) => l?.swept).map((l) => now - l.swept_seconds_ago * 1000);
+  const swept = Math.max(times("last", Math.max), ...ended, ...told);
+  const overdue = Math.max(0, ...plans.filter((p) => p.overdue).map((p) => p.late_seconds));
   const running = plans.filter((p) => p.running).length;
   const down = status.roots.filter((r) => !r.session.connected);
   const losses = status.roots.reduce((n, r) => n + r.session.losses, 0);
   const since = Math.max(...status.roots.map((r) => Date.parse(r.session.since)));
   const states = [...new Set(status.roots.map((r) => r.state))];
   const windows = status.roots.filter((r) => r.clock.known).map((r) => r.clock.window_seconds);
-  const other = status.roots.map((r) => r.active_reaper).filter(Boolean)[0];
+  const leader = status.roots.map((r) => r.leader).find((l) => l && !l.self);
+  const late = status.roots.some((r) => r.leader?.late);
   const stale = locks.age_ms > old ? "stale" : "";
   const dated = (note) => (stale ? asOf(locks).slice(2) : note);
   const all = [
-    ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && other ? `active: ${other}` : `for ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : ""],
+    ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && leader ? `active: ${leaderName(leader)}` : `for ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : late ? "warn" : ""],
     ["Session", down.length ? "lost" : "up", `for ${ago(now - since)}${losses ? `, lost ${losses}\u00d7` : ""}`, down.length ? "bad" : ""],
-    late ? ["Sweeps", "overdue", `by ${ago(late * 1000)}`, "bad"] :
+    overdue ? ["Sweeps", "overdue", `by ${ago(overdue * 1000)}`, "bad"] :
     ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : down.length ? "no session" : next ? (next > now ? `next in ${ago(next - now)}` : "the next is due") : states.includes("standby") ? "another reaper sweeps" : "none is due"],
     ["Locks", sum("locks").toLocaleString("en") + more, dated(count(status.roots.reduce((n, r) => n + r.policies.length, 0), "policy", "policies")), stale],
     ["Held", sum("held").toLocaleString("en") + more, dated(noun(sum("held"), "entry", "entries")), stale],

@@ -61,6 +61,8 @@ var kinds = map[string]kind{
 		"Let chrony or ntpd slew the clocks of the servers and not step them (makestep only at the start); or choose a grace of more than twice the jump."},
 	"clock-exceeds-grace": {Error, "A client may enter while another holds the lock.",
 		"Mend the clock of the server that leads, with chrony or ntpd; until then choose a grace of more than twice the jump, in all programs that use these locks."},
+	"term-ends": {Info, "When the leader has numbered 2^32 transactions, the servers elect a leader at that moment, and answer nothing meanwhile.",
+		"Restart the leader at a quiet hour: each leader begins anew. If it comes often, see which client writes so much."},
 	"clock-differs": {Warning, "Locks do not depend on this machine's clock, but its logs and the times that ZooKeeper shows cannot be compared.",
 		"Set the clocks of this machine and of the servers by the same NTP source."},
 	"session-granted": {Warning, "A dead connection is noticed earlier or later than the configuration says.",

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Options are the settings of an examination.
@@ -25,6 +27,8 @@ type Options struct {
 	Log  zerolog.Logger
 	// Watch is the time for which to watch the leader's clock; 0: one sample.
 	Watch time.Duration
+
+	fewTxns int64 // for tests: instead of the constant
 }
 
 // Report is the result of an examination.
@@ -109,6 +113,7 @@ const (
 	longTTL    = time.Hour
 	differs    = 10 * time.Second // difference between this machine's and the leader's clock
 	largest    = 512 << 10        // bytes, largest request of a sweep
+	fewTxns    = 400_000_000      // transactions left, a good four days at 1,000 a second
 	named      = 3                // number of nodes that a finding names
 )
 
@@ -275,6 +280,10 @@ func (e *exam) clock(ctx context.Context) error {
 	default:
 		e.tell("the leader's clock ran evenly for %v; the smallest grace, %v of policy %q, allows for jumps of %v", watched, least.Grace, least.Name, least.Grace/2)
 	}
+	if left := znode.TxnsLeft(now.Zxid); left < cmp.Or(e.fewTxns, fewTxns) {
+		e.add("term-ends", "ZooKeeper's leader can number %d more transactions, of 2^32", left)
+	}
+	e.fine("term-ends")
 	local := time.Now()
 	if off := max(now.Earliest().Sub(local), local.Sub(now.Latest())); off > differs {
 		e.add("clock-differs", "this machine's clock and that of ZooKeeper's leader differ by %v", off.Round(time.Second))

@@ -31,6 +31,7 @@ type patient struct {
 	*locktest.Ensemble
 	ctx    context.Context
 	config *policy.Config
+	few    int64  // the doctor's fewTxns; 0: its own
 	words  string // what servers answer to srvr; "": what the ensemble answers
 }
 
@@ -145,7 +146,7 @@ func (p *patient) examine() Report {
 	limited, cancel := context.WithTimeout(p.ctx, 10*time.Minute)
 	defer cancel()
 	r, err := Examine(limited, Options{
-		Config: p.config, Watch: 5 * time.Second, Log: zerolog.Nop(),
+		Config: p.config, Watch: 5 * time.Second, Log: zerolog.Nop(), fewTxns: p.few,
 		Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
 			configured, err := p.config.Options()
 			if err != nil {
@@ -260,6 +261,10 @@ var plants = []struct {
 	{"clock-jumps", "jumped", "slew", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		time.AfterFunc(3*time.Second, func() { p.StepClock(500 * time.Millisecond) })
+	}},
+	{"term-ends", "more transactions", "Restart the leader", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		p.few = 1 << 32
 	}},
 	{"clock-differs", "differ by 1h", "NTP", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
