@@ -16,14 +16,13 @@ const MaxPermits = znode.MaxPermits
 //
 // It is fair: first come, first served. A contender that asks for many permits waits until that
 // many are free. The contenders behind it wait too, even if their permits are free. So a contender
-// that asks for many permits does not starve. The first waiter watches the holders. Each other
-// waiter watches the entry right ahead, and the entry whose end may make room for it. So a release
-// does not wake all waiters.
+// that asks for many permits does not starve. The first waiter watches the lock's children. Each
+// other waiter watches the entry right ahead, and the entry whose end may make room for it. So a
+// release does not wake all waiters.
 //
 //	session lost, expired     holds go on; waiters keep their places
-//	lease not renewed         the hold ends, and its permits are free after the grace, with more
-//	                          than 16 holders up to half a TTL later; a waiter queues again at
-//	                          the end
+//	lease not renewed         the hold ends, and its permits are free after the grace; a waiter
+//	                          queues again at the end
 //	Client.Close              holds end, and their entries are deleted; waiters withdraw
 //	Client.Revoke             Revoked of each hold receives a request; your program decides
 //	context ends, in Acquire  the entry is withdrawn; waiters behind it may enter

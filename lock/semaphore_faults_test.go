@@ -3,6 +3,7 @@
 package lock_test
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -539,6 +540,56 @@ func TestDeadHolderAmongMany(t *testing.T) {
 			h := w.await(next).hold
 			w.purged(d, time.Now(), 0, tt.slack)
 			w.unlock(append(held, h)...)
+		})
+	}
+}
+
+// TestDeadHolderOfAShortLease: the lease of a dead holder counts, not that of the waiter: with one of an
+// hour a waiter has the permit when the holder's ten seconds and the grace are over, whether there are
+// few holders or many.
+func TestDeadHolderOfAShortLease(t *testing.T) {
+	each(t, "holders", []int{2, 40}, func(w *world, holders int) {
+		living := w.dial("living").Semaphore("x", holders)
+		for range holders - 1 {
+			defer w.unlock(w.take(permits(living, 1)))
+		}
+		dead := w.take(permits(w.dial("dead").Semaphore("x", holders), 1))
+		next := w.join("x", permits(w.dial("next").Semaphore("x", holders, lock.WithTTL(time.Hour)), 1))
+		time.Sleep(2 * ttl)
+		d := w.die("dead", dead.EntryPath())
+		got := w.await(next)
+		w.purged(d, got.at, 0, time.Second)
+		w.unlock(got.hold)
+	})
+}
+
+// TestTryAcquireBehindManyDeadHolders: a try has the permits of dead holders once their leases and the
+// grace are over, with no waiter and no reaper: at once if most of the holders are dead, and in the end if
+// few of many are.
+func TestTryAcquireBehindManyDeadHolders(t *testing.T) {
+	for _, tt := range []struct{ living, dead, tries int }{{0, 40, 1}, {10, 30, 2}, {190, 10, 100}} {
+		subtest(t, fmt.Sprintf("%d living, %d dead", tt.living, tt.dead), locktest.Options{}, func(w *world) {
+			all := tt.living + tt.dead
+			living, dead, b := w.dial("living").Semaphore("x", all), w.dial("dead").Semaphore("x", all), w.dial("b").Semaphore("x", all)
+			for range tt.living {
+				defer w.unlock(w.take(permits(living, 1)))
+			}
+			for range tt.dead {
+				w.take(permits(dead, 1))
+			}
+			w.kill("dead")
+			time.Sleep(2 * ttl)
+			for try := 1; ; try++ {
+				h, err := b.TryAcquire(w.ctx, tt.dead)
+				if err == nil {
+					w.Logf("in with try %d", try)
+					w.unlock(h)
+					return
+				}
+				mustBe(w, err, lock.ErrHeld)
+				mustBeTrue(w, try < tt.tries, "%d tries, and still: %v", try, err)
+				time.Sleep(time.Second)
+			}
 		})
 	}
 }

@@ -20,6 +20,7 @@ type lockState struct {
 	others   bool                 // other contenders were seen
 	places   map[likeness]*placed // nil: none
 	soleHold *Entry               // held entry that has no place, see shrinkToSoleHold; nil: none
+	warned   []string             // the warnings that were logged, see warnOnce
 
 	users  int          // calls of open without a close; the mutex of lockStates guards it
 	drafts atomic.Int32 // joins of this client that have no answer yet
@@ -100,6 +101,18 @@ func (s *lockState) recall(p parent) {
 	if s.parent.state == absent || s.parent.state == unknown {
 		s.parent = p
 	}
+}
+
+// warnOnce reports whether a warning is to be logged: it was not yet, while this client has used the
+// lock.
+func (s *lockState) warnOnce(warning string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.warned, warning) {
+		return false
+	}
+	s.warned = append(s.warned, warning)
+	return true
 }
 
 // sawOthers records whether there are contenders besides this client's own entry.

@@ -3,9 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"slices"
-	"sync"
+	"maps"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,32 +16,24 @@ import (
 // long as the permits suffice. Any holder can be the next to release its permits. So a waiter counts
 // the permits of all contenders ahead.
 //
-//   - The first waiter watches the anchor and each holder, or the children if there are more than
-//     fewHolders holders. After each change it reads the number of permits, and counts again. It
-//     must read the number after the change: a Resize lowers the number in the transaction that
-//     deletes its own entry, which waited for the permits. A holder that no watch is on is read
-//     again when its lease may be over.
+//   - The first waiter watches the children. After each change it lists, then reads the number of
+//     permits, and counts. It must read the number after the list: a Resize lowers the number in the
+//     transaction that deletes its own entry, which waited for the permits. While nothing changes, it
+//     reads each holder when the holder's lease may be over.
 //   - Any other waiter watches the entry before it, whose grant makes this waiter the first. It
 //     also watches the target: the nearest entry such that the contenders from it to this waiter
 //     together ask for more permits than there are. If the holders release in the order of the
 //     queue, there is room when the target is deleted.
 
-// fewHolders is the largest number of holders that a waiter watches, and that a try reads.
-const fewHolders = 16
-
-// holdersAhead has the holders ahead of the first waiter, and the number of permits.
-type holdersAhead struct {
-	names    []znode.Name         // the entries ahead; some may no longer exist
-	seen     map[string]*sighting // the waiter's sightings; each has a watch
-	again    time.Time            // time of the next read of all entries ahead
-	capacity int32
-	resized  <-chan zk.Event // watch on the number of permits
-}
-
-func (c *holdersAhead) drop(n znode.Name) {
-	delete(c.seen, n.Node)
-	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
-}
+const (
+	// readAtOnce is the number of holders that are read concurrently, before the next ones.
+	readAtOnce = 16
+	// readFirstAfter and readNextAfter are the times after which the first waiter reads the first
+	// holder, and each next one, for the first time: most waiters are the first one only briefly, and
+	// there may be thousands of holders.
+	readFirstAfter = 100 * time.Millisecond
+	readNextAfter  = 5 * time.Millisecond
+)
 
 // positionByCount returns the position of a semaphore's entry by the reply to its create.
 // contenders is the number of contenders then, each with at least one permit. The position is zero
@@ -57,38 +47,31 @@ func (d *draft) positionByCount(own znode.Name, contenders int32) position {
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// positionByList sets the waiter's position from a list, and w.ahead if the waiter is the first one.
+// positionByList sets the waiter's position from a list, and whether the waiter is the first one.
 // settled must be the result of a call of w.settled before the list.
 func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
-	capacity, resized, err := w.readCapacity(ctx, true)
+	capacity, _, err := w.readCapacity(ctx, false)
 	if err != nil {
 		return err
 	}
 	if !settled() { // the list may be older than the number of permits
 		return w.settle(ctx)
 	}
-	w.ahead = nil
 	w.countRoom(names, capacity)
 	rules := w.rules(capacity)
 	if w.p = positionOf(names, self, rules); w.p.admitted {
 		return nil
 	}
-	first := self == 0 // then it needs more permits than there are, and waits for a Resize
-	if !first {
-		before := names[self-1]
-		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
-	}
-	if first {
-		known := w.sightings
-		w.sightings = map[string]*sighting{}
-		for _, n := range names[:self] {
-			if s := known[n.Node]; s != nil {
-				w.sightings[n.Node] = s
-			}
-		}
-		w.ahead = &holdersAhead{names: slices.Clone(names[:self]), seen: w.sightings, capacity: capacity, resized: resized}
+	if self == 0 { // it needs more permits than there are, and waits for a Resize
+		w.isFirst(nil)
 		return nil
 	}
+	before := names[self-1]
+	if !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0 {
+		w.isFirst(names[:self])
+		return nil
+	}
+	w.holders = nil
 	asked := max(1, w.Permits)
 	for i := self - 1; i > 0; i-- {
 		if asked += max(1, names[i].Permits); asked > capacity {
@@ -97,6 +80,34 @@ func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self in
 		}
 	}
 	return nil
+}
+
+// holders has what the first waiter knows of the holders ahead.
+type holders struct {
+	names []znode.Name
+	since time.Duration        // monotonic time since which the waiter is the first one
+	seen  map[string]*sighting // last reads of the holders, by name
+}
+
+// isFirst records that the waiter is the first one, behind the holders of those names.
+func (w *waiter) isFirst(names []znode.Name) {
+	if w.holders == nil {
+		if len(names) > 0 {
+			w.blocker(&Blocked{Path: w.path(names[len(names)-1])})
+		}
+		w.holders = &holders{since: w.Clock.Mono(), seen: map[string]*sighting{}}
+	}
+	w.holders.names = names
+	maps.DeleteFunc(w.holders.seen, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
+}
+
+// due returns the monotonic time at which the holder of that index must be read: when its lease may be
+// over, by its own TTL. But a lease may have been shortened since the last read.
+func (h *holders) due(i int) time.Duration {
+	if s := h.seen[h.names[i].Node]; s != nil {
+		return min(s.due(), s.read+readAgainAfter)
+	}
+	return h.since + readFirstAfter + time.Duration(i)*readNextAfter
 }
 
 // countRoom records, for this process's place, how many of its entries the permits suffice for, and
@@ -123,9 +134,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case w.trying:
 		return w.clearPermits(ctx)
-	case w.ahead != nil && len(w.ahead.names) > fewHolders:
-		return w.followChildren(ctx)
-	case w.ahead != nil:
+	case w.holders != nil:
 		return w.followHolders(ctx)
 	}
 	name, _ := znode.Parse(w.p.predecessor)
@@ -144,7 +153,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		return w.purgeAhead(ctx)
 	case settled() && (s.entry.Granted() || !s.entry.Leased()) && w.grantedPredecessor != name.Node:
 		w.grantedPredecessor = name.Node
-		return w.listHolders(ctx)
+		return w.followHolders(ctx)
 	}
 	wait := s.wait
 	if wait < 0 || wait > readAgainAfter {
@@ -172,87 +181,17 @@ func (w *waiter) followPermits(ctx context.Context) error {
 			w.p = position{}
 			return nil
 		case !again && w.Clock.Mono()-s.since < min(s.entry.TTL(), time.Minute)/4:
-			return w.listHolders(ctx) // too early for a renewal: granted, so this waiter is the first
+			return w.followHolders(ctx) // too early for a renewal: granted, so this waiter is the first
 		case !again, !time.Now().Before(until):
 			return nil
 		}
 	}
 }
 
-// listHolders handles a waiter that is probably the first one now: it sets the zero position, so
-// that the caller lists. If there may be many holders, it lists at once, and waits for a change of
-// the children.
-func (w *waiter) listHolders(ctx context.Context) error {
-	if p := w.lock.believed(); p.state == present && p.anchor.capacity() > fewHolders {
-		return w.followChildren(ctx)
-	}
-	w.p = position{}
-	return nil
-}
-
-// followHolders reads the changed holders ahead, or all holders if one may have expired. It admits
-// the waiter if there is room, or purges the expired holders. Otherwise it waits for the next change.
+// followHolders is for a waiter that is the first one, or probably so. It lists, and watches the
+// children. If this waiter is the first one, and there is no room, it waits for a change. Meanwhile it
+// reads the holders whose leases may be over, and purges those that have expired.
 func (w *waiter) followHolders(ctx context.Context) error {
-	settled, c, now := w.settled(), w.ahead, time.Now()
-	all := !now.Before(c.again)
-	reread := zkconn.Fired(c.resized) || all && !c.again.IsZero()
-	if all {
-		c.again = now.Add(readAgainAfter)
-	}
-	readAgainIn := func(d time.Duration) {
-		if at := now.Add(d); d >= 0 && at.Before(c.again) {
-			c.again = at
-		}
-	}
-	var dead []*sighting
-	var events []<-chan zk.Event
-	for _, n := range slices.Clone(c.names) {
-		s := c.seen[n.Node]
-		if all || s == nil || zkconn.Fired(s.changed) {
-			var err error
-			s, err = w.assess(ctx, n, s, true, w.prove)
-			switch {
-			case errors.Is(err, zk.ErrNoNode):
-				c.drop(n)
-				reread = true // if the entry was that of a Resize, its deletion lowered the number
-				continue
-			case errors.Is(err, zk.ErrNoAuth):
-				readAgainIn(pollEvery)
-				continue
-			case err != nil:
-				return err
-			case s.expired:
-				dead = append(dead, s)
-			}
-			c.seen[n.Node] = s
-			readAgainIn(s.wait)
-		}
-		events = append(events, s.changed)
-	}
-	if len(dead) > 0 {
-		w.ahead = nil
-		return w.purge(ctx, dead...)
-	}
-	if reread {
-		var err error
-		if c.capacity, c.resized, err = w.readCapacity(ctx, true); err != nil {
-			return err
-		}
-	}
-	if !settled() {
-		return w.settle(ctx)
-	}
-	ahead := append(slices.Clone(c.names), w.e.Name())
-	if znode.WaitsFor(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {
-		w.p, w.ahead = position{admitted: true}, nil
-		return nil
-	}
-	return w.awaitAny(ctx, append(events, c.resized), time.Until(c.again))
-}
-
-// followChildren lists the contenders, and waits until they change. A Resize changes them, too: it
-// deletes its entry in the same transaction.
-func (w *waiter) followChildren(ctx context.Context) error {
 	settled := w.settled()
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -261,52 +200,33 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	names := znode.Contenders(children)
 	self := znode.Find(names, w.e.Name().Node)
 	if self < 0 {
-		w.p, w.ahead = position{}, nil // a list after a Sync shows whether this waiter's entry exists
+		w.p, w.holders = position{}, nil // a list after a Sync shows whether this waiter's entry exists
 		return nil
 	}
 	w.entriesAhead = self
-	if err := w.positionByList(ctx, names, self, settled); err != nil || w.ahead == nil {
+	if err := w.positionByList(ctx, names, self, settled); err != nil || w.holders == nil || w.p.admitted {
 		return err
 	}
-	if err := w.purgeDue(ctx, w.ahead.names, changed); err != nil {
-		return err
-	}
-	_, err = w.awaitChange(ctx, w.Terms.TTL/4, nil, changed)
-	return err
-}
-
-// sample returns up to fewHolders of the names, chosen at random.
-func (v *view) sample(names []znode.Name) []znode.Name {
-	if len(names) <= fewHolders {
-		return names
-	}
-	names = slices.Clone(names)
-	rand.New(v.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:fewHolders]
-}
-
-// awaitAny waits for any of the events, at most for the time most, or until this waiter's entry
-// ends.
-func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most time.Duration) error {
-	any := make(chan zk.Event)
-	fire := sync.OnceFunc(func() { close(any) })
-	stop := make(chan struct{})
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer close(stop)
-	for _, changed := range events {
-		if changed == nil {
-			continue
+	for again := true; again && !zkconn.Fired(changed); {
+		purged, err := w.purgeDue(ctx, changed)
+		if err != nil || purged {
+			return err
 		}
-		all.Go(func() {
-			select {
-			case <-changed:
-				fire()
-			case <-stop:
-			}
-		})
+		if again, err = w.awaitDue(ctx, changed); err != nil {
+			return err
+		}
 	}
-	_, err := w.awaitChange(ctx, most, any, nil)
+	return nil
+}
+
+// awaitDue waits for a change of the children, or until a holder must be read. again: the children
+// have not changed.
+func (w *waiter) awaitDue(ctx context.Context, changed <-chan zk.Event) (again bool, err error) {
+	next := w.Clock.Mono() + readAgainAfter
+	for i := range w.holders.names {
+		next = min(next, w.holders.due(i))
+	}
+	again, err = w.awaitChange(ctx, max(0, next-w.Clock.Mono()), changed, nil)
 	w.p.predecessorGone = false
-	return err
+	return again, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -75,56 +76,64 @@ func (w *waiter) purge(ctx context.Context, dead ...*sighting) error {
 	return w.notPurged(ctx, w.deleteEach(ctx, dead))
 }
 
-// purgeDue reads the holders that may have expired since their last read, and purges those that
-// have. It does so at most once in a quarter of the TTL, and stops early when the contenders change.
-// After an outage it only renews the waiter's own entry.
-func (w *waiter) purgeDue(ctx context.Context, names []znode.Name, changed <-chan zk.Event) error {
-	if w.purgeAt.IsZero() {
-		w.purgeAt = time.Now() // not the first time: most waiters are the first one only briefly
-	}
-	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
-		return nil
-	}
-	last := w.purgeAt
-	w.purgeAt = time.Now()
-	if !w.e.WroteSince(w.Conn.LastOutage()) {
-		return w.e.Refresh(ctx)
-	}
-	due := func(n znode.Name) time.Duration {
-		if s := w.sightings[n.Node]; s != nil {
-			return min(s.due(), s.read+w.Terms.TTL) // the lease may have been shortened since
-		}
-		return 0
-	}
-	now := w.Clock.Mono()
-	names = slices.DeleteFunc(slices.Clone(names), func(n znode.Name) bool { return due(n) > now })
-	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(due(a), due(b)) })
-	var err error
-	for some := range slices.Chunk(names, fewHolders) {
-		err = cmp.Or(err, w.purgeAmong(ctx, some, w.sightings))
-		if zkconn.Fired(changed) { // there may be room: count first
-			if err == nil {
-				w.purgeAt = last // go on soon
-			}
-			return nil
+// purgeDue reads the holders that must be read now, purges those that have expired, and reports
+// whether there were any. It stops early when the contenders change, because there may be room: then
+// the waiter counts first. After an outage it only renews the waiter's own entry.
+func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged bool, err error) {
+	h, now := w.holders, w.Clock.Mono()
+	var due []znode.Name
+	for i, n := range h.names {
+		if h.due(i) <= now {
+			due = append(due, n)
 		}
 	}
-	return w.notPurged(ctx, err)
+	if len(due) > 0 && !w.e.WroteSince(w.Conn.LastOutage()) {
+		return true, w.e.Refresh(ctx)
+	}
+	for some := range slices.Chunk(due, readAtOnce) {
+		dead, err := w.expired(ctx, some, h.seen)
+		if err == nil && len(dead) > 0 {
+			err = w.deleteEach(ctx, dead)
+		}
+		switch {
+		case purgeDenied(err): // some may have been deleted
+			w.warn(w.parent, err, "expired entries ahead cannot be deleted; waiting until another client does")
+			_, err = w.awaitChange(ctx, pollEvery, nil, changed)
+			return true, err
+		case err != nil:
+			return true, w.notPurged(ctx, err)
+		}
+		if purged = purged || len(dead) > 0; zkconn.Fired(changed) {
+			break
+		}
+	}
+	return purged, nil
 }
 
 // notPurged handles the error of a purge. If the purge was denied, a try returns err, and a waiter
 // pauses for pollEvery, because another client may be allowed to purge. After any other error it
 // pauses for 50 ms; the caller then reads again.
 func (w *waiter) notPurged(ctx context.Context, err error) error {
-	denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign)
 	switch {
-	case err == nil, denied && w.trying:
+	case err == nil, purgeDenied(err) && w.trying:
 		return err
-	case denied:
-		w.Log.Warn().Err(err).Str("lock", w.Lock).Msg("expired entries ahead cannot be deleted; waiting until another client does")
+	case purgeDenied(err):
+		w.warn(w.parent, err, "expired entries ahead cannot be deleted; waiting until another client does")
 		return w.e.Pause(ctx, pollEvery)
 	}
 	return w.e.Pause(ctx, 50*time.Millisecond)
+}
+
+// warn logs a warning about the entries at the path, once while this client uses the lock.
+func (w *waiter) warn(path string, err error, warning string) {
+	if w.lock.warnOnce(warning) {
+		w.Log.Warn().Err(err).Str("lock", w.Lock).Str("ahead", path).Msg(warning)
+	}
+}
+
+// purgeDenied reports whether a purge has failed because this client cannot delete the entries.
+func purgeDenied(err error) bool {
+	return errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign)
 }
 
 // deleteExpired deletes expired entries in one transaction, each on the version that was judged. It
@@ -158,26 +167,44 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 	return nil
 }
 
-// purgeAmong deletes the expired entries among the given contenders. It judges at most purgeBatch
-// of them. It gets missing proofs by samples, so the contender needs no entry. If seen is not nil, it
-// has the last sightings by name, and purgeAmong adds its own.
+// purgeAmong deletes the expired entries among the given contenders, of which it judges at most
+// purgeBatch. It needs no entry. seen has the last sightings by name, and receives the new ones.
 func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[string]*sighting) error {
-	var dead []*sighting
-	for _, n := range names[:min(len(names), v.purgeBatch())] {
-		s, err := v.assess(ctx, n, seen[n.Node], false, v.byClock)
-		switch {
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-			continue
-		case err != nil:
-			return err
-		case s.expired:
-			dead = append(dead, s)
-		}
-		if seen != nil {
-			seen[n.Node] = s
-		}
+	dead, err := v.expired(ctx, names[:min(len(names), v.purgeBatch())], seen)
+	if err != nil {
+		return err
 	}
 	return v.deleteEach(ctx, dead)
+}
+
+// expired reads contenders, readAtOnce of them concurrently, and returns those that have expired. It
+// gets missing proofs by samples. seen has the last sightings by name, and receives the new ones: none
+// of an entry that has gone, and one without data of an entry that an ACL hides.
+func (v *view) expired(ctx context.Context, names []znode.Name, seen map[string]*sighting) (dead []*sighting, err error) {
+	for some := range slices.Chunk(names, readAtOnce) {
+		read, errs := make([]*sighting, len(some)), make([]error, len(some))
+		var reads sync.WaitGroup
+		for i, n := range some {
+			before := seen[n.Node]
+			reads.Go(func() { read[i], errs[i] = v.assess(ctx, n, before, false, v.byClock) })
+		}
+		reads.Wait()
+		for i, n := range some {
+			switch s, err := read[i], errs[i]; {
+			case errors.Is(err, zk.ErrNoNode):
+				delete(seen, n.Node)
+			case errors.Is(err, zk.ErrNoAuth):
+				seen[n.Node] = &sighting{entry: znode.Entry{Name: n}, read: v.Clock.Mono(), wait: -1}
+			case err != nil:
+				return nil, err
+			default:
+				if seen[n.Node] = s; s.expired {
+					dead = append(dead, s)
+				}
+			}
+		}
+	}
+	return dead, nil
 }
 
 // deleteEach is deleteExpired, except that an entry that cannot be deleted does not keep the others.

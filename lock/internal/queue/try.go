@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func (v *view) anyInTheWay(ctx context.Context, names []znode.Name) error {
 		return nil
 	}
 	if v.Kind == znode.Semaphore {
-		return v.roomFor(ctx, names)
+		return v.roomFor(ctx, names, znode.Name{})
 	}
 	names = append(slices.Clone(names), znode.Name{Role: v.Role})
 	var ahead []znode.Name
@@ -132,62 +133,72 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	return await(ctx, s.changed, s.wait)
 }
 
-// roomFor returns a Blocked if live contenders leave no room for the request. It reads at most
-// fewHolders of them, chosen at random, and takes all other contenders for alive.
-func (v *view) roomFor(ctx context.Context, names []znode.Name) error {
+// roomFor returns a Blocked if live contenders leave no room for the request. own is the name of its
+// entry; zero: it has none, and all listed contenders are ahead. roomFor reads readAtOnce random
+// contenders, purges those that have expired, and reads more as long as it finds such ones. It takes
+// all others for alive.
+func (v *view) roomFor(ctx context.Context, names []znode.Name, own znode.Name) error {
 	capacity, _, err := v.readCapacity(ctx, false)
 	if err != nil {
 		return err
 	}
-	own := znode.Name{Permits: v.Permits}
-	fits := func(names []znode.Name) bool {
-		return znode.WaitsFor(append(slices.Clone(names), own), len(names), v.rules(capacity)) < 0
-	}
-	if fits(names) {
-		return nil
-	}
-	blocked := &Blocked{Path: v.parent}
-	living := slices.Clone(names)
-	for _, n := range v.sample(names) {
-		switch err := v.inTheWay(ctx, n); {
-		case err == nil:
-			living = slices.DeleteFunc(living, func(o znode.Name) bool { return o.Node == n.Node })
-			if fits(living) {
-				return nil
+	for {
+		if self := znode.Find(names, own.Node); self >= 0 {
+			names = names[:self]
+		}
+		if znode.WaitsFor(append(slices.Clone(names), znode.Name{Permits: v.Permits}), len(names), v.rules(capacity)) < 0 {
+			return nil
+		}
+		some := v.sample(names)
+		seen := map[string]*sighting{}
+		dead, err := v.expired(ctx, some, seen)
+		if err != nil {
+			return err
+		}
+		if len(dead) == 0 && len(seen) == len(some) {
+			if len(some) == 0 {
+				return &Blocked{Path: v.parent}
 			}
-		case !errors.As(err, &blocked):
+			blocked := &Blocked{Path: v.path(some[0])}
+			if e := &seen[some[0].Node].entry; e.Stat.Czxid != 0 {
+				blocked.Entry = e
+			}
+			return blocked
+		}
+		if err := v.deleteEach(ctx, dead); purgeDenied(err) {
+			return err
+		} // after any other error the list shows which entries are left
+		if names, err = v.list(ctx, false); err != nil {
 			return err
 		}
 	}
-	return blocked
 }
 
-// clearPermits makes room for the entry of a try: it reads up to fewHolders random contenders
-// ahead, and purges those that have expired. It returns nil if the entry is then admitted, and a
-// Blocked if there is still no room.
+// sample returns up to readAtOnce of the names, chosen at random.
+func (v *view) sample(names []znode.Name) []znode.Name {
+	if len(names) <= readAtOnce {
+		return names
+	}
+	names = slices.Clone(names)
+	rand.New(v.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:readAtOnce]
+}
+
+// clearPermits makes room for the entry of a try. It returns nil if the entry is then admitted, and a
+// Blocked if there is no room.
 func (w *waiter) clearPermits(ctx context.Context) error {
 	names, self, err := w.listOwn(ctx)
 	if err != nil {
 		return err
 	}
-	if err := w.purgeAmong(ctx, w.sample(names[:self]), nil); err != nil {
-		return w.notPurged(ctx, err)
+	if self == 0 {
+		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
+	}
+	if err := w.roomFor(ctx, names, w.e.Name()); err != nil {
+		return err
 	}
 	if err := w.listPosition(ctx); err != nil || w.p.admitted {
 		return err
 	}
-	return w.blockedAhead(names, self)
-}
-
-// blockedAhead returns the Blocked for an entry that is not admitted. It names the last contender
-// that the try has read, or else the entry right ahead; or the lock if no entry is ahead.
-func (w *waiter) blockedAhead(names []znode.Name, self int) error {
-	if self == 0 {
-		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
-	}
-	b := &Blocked{Path: w.path(names[self-1])}
-	if w.contender.seen != nil {
-		b = &Blocked{Path: w.path(w.contender.seen.entry.Name), Entry: &w.contender.seen.entry}
-	}
-	return b
+	return &Blocked{Path: w.path(names[self-1])}
 }

@@ -20,10 +20,8 @@ type waiter struct {
 	seen *sighting // last read of the predecessor; nil: none
 
 	// Only for a semaphore:
-	ahead              *holdersAhead        // nil: it is not the first waiter, or does not know that
-	sightings          map[string]*sighting // last reads of the holders ahead, by name, also before the last list
-	grantedPredecessor string               // a predecessor whose record shows the grant, or that is not Leased
-	purgeAt            time.Time            // time from which purgeDue counts its next interval
+	holders            *holders // nil: it is not the first waiter, or does not know that
+	grantedPredecessor string   // a predecessor whose record shows the grant, or that is not Leased
 }
 
 // wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if the
@@ -125,7 +123,7 @@ func (w *waiter) settled() func() bool {
 // settle handles a read that proves nothing: it writes the waiter's own entry in this session. A
 // list then finds the waiter's position.
 func (w *waiter) settle(ctx context.Context) error {
-	w.p, w.ahead = position{}, nil
+	w.p, w.holders = position{}, nil
 	return w.e.Refresh(ctx)
 }
 
@@ -165,8 +163,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		return w.followForeign(ctx, s)
 	}
 	if !s.entry.Leased() {
-		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
-			Msg("the entry ahead is damaged or of another version, and never purged: delete it by hand if no client owns it")
+		w.warn(w.path(name), s.entry.Err, "the entry ahead is damaged or of another version, and never purged: delete it by hand if no client owns it")
 	}
 	_, err = w.awaitChange(ctx, s.wait, s.changed, nil)
 	return err
@@ -196,8 +193,7 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 		return w.settle(ctx)
 	case errors.Is(err, zk.ErrNoAuth):
 		w.blocker(&Blocked{Path: w.path(name)})
-		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
-			Msg("the entry ahead cannot be read, its ACL does not let us; retrying until it has gone")
+		w.warn(w.path(name), err, "the entry ahead cannot be read, its ACL does not let us; retrying until it has gone")
 		if w.trying {
 			return &Blocked{Path: w.path(name)}
 		}
