@@ -74,7 +74,8 @@
 // and never delete it. Times are Unix milliseconds in ensemble time, the clock of the ZooKeeper
 // leader. expires_at is an estimate: no verdict uses it. attempt is random: by it a client finds
 // its entry after a lost reply. A candidate's value is "election.value" in the metadata. The first
-// candidate leads once its record has acquired_at.
+// candidate leads once its record has acquired_at. Blanks before the last brace keep the place of
+// times that are not known yet, so that the record keeps its length.
 //
 // # Data of a parent
 //

@@ -92,7 +92,7 @@ func printable(s string) string {
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
 // Encode encodes the record in the current version, whatever r.Version is. The bytes are those of
-// encoding/json. Encode avoids reflection, except for Metadata and Broken, because it runs for each
+// encoding/json, with blanks before the last brace: see room. Encode avoids reflection, except for Metadata and Broken, because it runs for each
 // lock and each renewal.
 func (r *Record) Encode() []byte {
 	b := make([]byte, 0, 256)
@@ -130,7 +130,22 @@ func (r *Record) Encode() []byte {
 	if r.Broken != nil {
 		b = append(append(b, `,"broken":`...), encode(r.Broken)...)
 	}
+	for range r.room() {
+		b = append(b, ' ')
+	}
 	return append(b, '}')
+}
+
+// room returns the number of bytes that the times will take once they are known. Encode fills it, so that
+// a grant and the renewals after it keep the record's length: where a quota of bytes is used up, a
+// server refuses any other length, and the lease would end.
+func (r *Record) room() (n int) {
+	const digits = 13 // of the time in ms, until the year 2286
+	n = max(0, digits-len(strconv.FormatInt(r.ExpiresAt, 10)))
+	if r.AcquiredAt == 0 {
+		n += len(`,"acquired_at":`) + digits
+	}
+	return n
 }
 
 // DecodeRecord decodes the data of an entry. Its errors match [ErrNewer] or

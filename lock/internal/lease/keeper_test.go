@@ -251,8 +251,8 @@ func TestBatches(t *testing.T) {
 		n         int
 		most      int
 	}{
-		{"small", 0, false, 300, 110},
-		{"small, all due at once", 0, true, 300, 110},
+		{"small", 0, false, 300, 98},
+		{"small, all due at once", 0, true, 300, 98},
 		{"large", 4000, false, 100, 3},
 		{"larger than the limit", 17_000, false, 10, 1},
 	} {
