@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -191,9 +192,9 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 		in.each.Store(&es)
 		return newHolds(c, es), nil
 	case at >= 0:
-		return nil, notTaken(bound, c.clock.Now(), requests[at].Lock, err)
+		return nil, zkconn.Reveal(notTaken(bound, c.clock.Now(), requests[at].Lock, err))
 	}
-	return nil, fmt.Errorf("%s: %w", a, err)
+	return nil, zkconn.Reveal(fmt.Errorf("%s: %w", a, err))
 }
 
 // reenter returns another handle on each hold that ctx carries. The result is nil if ctx carries a
@@ -218,7 +219,7 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	}
 	for i, e := range es {
 		if err := e.Reenter(bound, true); err != nil {
-			err = fmt.Errorf("lock %q: confirm the hold to re-enter: %w", e.Lock(), err)
+			err = zkconn.Reveal(fmt.Errorf("lock %q: confirm the hold to re-enter: %w", e.Lock(), err))
 			if i > 0 { // undo the handles made so far
 				err = errors.Join(err, newHolds(a.client, es[:i]).Unlock())
 			}

@@ -19,7 +19,7 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 		return c.open, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.open, func() { cancel(ErrClosed) })
+	stop := context.AfterFunc(c.open, func() { cancel(zkconn.Closing) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
@@ -33,7 +33,7 @@ func checkContext(ctx context.Context, what, name string) error {
 	case ctx == nil:
 		return invalid("context", nil, "must not be nil")
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx))
+		return zkconn.Reveal(fmt.Errorf("%s %q: %w", what, name, zkconn.ContextError(ctx)))
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (c *Client) take(ctx context.Context, r queue.Request, how how) (*Hold, err
 		case errors.Is(err, lease.ErrShared):
 			return nil, fmt.Errorf("lock %q: %w: the context belongs to a hold for reading, which would wait for itself; unlock it, take the lock for writing, and read again", r.Lock, ErrUpgrade)
 		case e.Err() == nil && !errors.Is(err, ErrUnlocked):
-			return nil, fmt.Errorf("lock %q: confirm the hold to re-enter: %w", r.Lock, err)
+			return nil, zkconn.Reveal(fmt.Errorf("lock %q: confirm the hold to re-enter: %w", r.Lock, err))
 		}
 	}
 	return c.takeNew(ctx, r, how)
@@ -106,7 +106,7 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 	}
 	if err != nil {
 		c.reportWithdrawn(&r)
-		return nil, notTaken(bound, c.clock.Now(), r.Lock, err)
+		return nil, zkconn.Reveal(notTaken(bound, c.clock.Now(), r.Lock, err))
 	}
 	h := c.holdOf(e, r.Values)
 	h.permits = r.Capacity

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -89,7 +90,7 @@ func (e *Election) query(ctx context.Context, ask func(context.Context, queue.Re
 	}
 	defer end()
 	if err := ask(bound, r); err != nil {
-		return fmt.Errorf("election %q: %w", r.Lock, err)
+		return zkconn.Reveal(fmt.Errorf("election %q: %w", r.Lock, err))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type Client struct {
 	events *outbox.Outbox // events for the observers
 	outage outage
 
-	open    context.Context // ends when the client closes; its cause is ErrClosed
+	open    context.Context // ends when the client closes; its cause is zkconn.Closing
 	shut    context.CancelCauseFunc
 	tasks   zkconn.Group  // calls and background goroutines
 	closing atomic.Bool   // Close was called
@@ -95,15 +95,15 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	c := newClient(cfg)
 	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
 		c.flush()
-		return nil, err
+		return nil, zkconn.Reveal(err)
 	}
 	c.start()
 	if err := c.checkServer(ctx); err != nil {
-		c.shut(ErrClosed)
+		c.shut(zkconn.Closing)
 		<-c.tasks.Seal()
 		c.conn.Close(0)
 		c.flush()
-		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
+		return nil, zkconn.Reveal(fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err))
 	}
 	return c, nil
 }
@@ -225,7 +225,7 @@ func (c *Client) Close() error {
 	}
 	defer close(c.closed)
 	begun := time.Now()
-	c.shut(ErrClosed) // the keeper ends the holds
+	c.shut(zkconn.Closing) // the keeper ends the holds
 	idle := c.tasks.Seal()
 	if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.Stats().LeftBehind {
 		c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)

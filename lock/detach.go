@@ -83,7 +83,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
 		return Ticket{}, h.t.own(lossOf(e, err))
 	case err != nil:
-		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
+		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: zkconn.Reveal(err)}
 	}
 	return ticket, err
 }

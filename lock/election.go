@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -122,7 +123,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 		err = l.e.Describe(ctx, m)
 	}
 	if err != nil {
-		return fmt.Errorf("proclaim %q: %w", l.Name(), err)
+		return zkconn.Reveal(fmt.Errorf("proclaim %q: %w", l.Name(), err))
 	}
 	return nil
 }

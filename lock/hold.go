@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // Hold is an acquired lock. The client renews it until it is unlocked. A lost hold reports its
@@ -145,7 +146,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err == nil || err == h.e.Err() { // its text names the lock already
 		return h.t.own(err)
 	}
-	return fmt.Errorf("extend %q: %w", h.Name(), err)
+	return zkconn.Reveal(fmt.Errorf("extend %q: %w", h.Name(), err))
 }
 
 // Unlock ends the hold: first its context, then its entry in ZooKeeper. The last client to leave

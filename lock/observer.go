@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // Observer receives the events of a client's locks: see [WithObserver]. The packages below
@@ -260,7 +261,7 @@ func (c *Client) Check() error {
 	}
 	first, stalled, of := c.keeper.Stalls()
 	if stalled == 0 {
-		return c.conn.Away()
+		return zkconn.Reveal(c.conn.Away())
 	}
 	state := "is purged by others in"
 	if first.IsHeld() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -69,7 +70,7 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	case errors.Is(err, znode.ErrForeign), errors.Is(err, znode.ErrNewer):
 		return fmt.Errorf("revoke %q: %w: %w", name, ErrForeign, err)
 	case err != nil:
-		return fmt.Errorf("revoke %q: %w", name, err)
+		return zkconn.Reveal(fmt.Errorf("revoke %q: %w", name, err))
 	case len(others) > 0:
 		return fmt.Errorf("revoke %q: %w: %s is held by another library, which cannot be asked (%d others were)", name, ErrForeign, printable(others[0]), asked)
 	case asked == 0:

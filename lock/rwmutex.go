@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -139,7 +140,7 @@ func (h *Hold) Downgrade(ctx context.Context) error {
 		return h.cannot("has other handles, and cannot be downgraded: first unlock those taken with its context")
 	}
 	if err != nil {
-		return fmt.Errorf("downgrade %q: %w", h.Name(), err)
+		return zkconn.Reveal(fmt.Errorf("downgrade %q: %w", h.Name(), err))
 	}
 	return nil
 }

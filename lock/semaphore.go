@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -133,7 +134,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	r.Values = c.withRequestState(ctx)
 	if err := c.queue.Resize(bound, r, int32(n)); err != nil {
 		c.reportWithdrawn(&r)
-		return fmt.Errorf("resize %q to %d: %w", r.Lock, n, err)
+		return zkconn.Reveal(fmt.Errorf("resize %q to %d: %w", r.Lock, n, err))
 	}
 	return nil
 }

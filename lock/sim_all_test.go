@@ -96,9 +96,9 @@ func takeSome[H any](ctx context.Context, p *process, r *rand.Rand, wait, try fu
 		got, err = try(ctx)
 		return got, func() {}, err
 	case 1:
-		ctx, over = context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
+		ctx, over = p.limit(ctx, p.label, between(r, 0, 2*p.ttl))
 	case 2: // gives up while a request is in flight
-		ctx, over = context.WithTimeout(ctx, between(r, 0, 6*p.slow))
+		ctx, over = p.limit(ctx, p.label, between(r, 0, 6*p.slow))
 	default: // a wait without a deadline must be served, also after the last fault
 		life := ctx
 		waits, cancel := context.WithCancel(p.served)

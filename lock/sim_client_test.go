@@ -4,7 +4,6 @@ package lock_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -111,7 +110,7 @@ func (s *sim) options(owner string, clock *simClock) []lock.Option {
 	return []lock.Option{
 		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
 		lock.WithPolicies(s), lock.WithOwner(owner), lock.WithUnlockTimeout(2 * s.ttl),
-		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)), lock.WithInFlight(s.random("in flight of "+owner).IntN(3)),
+		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)), lock.WithInFlight(s.random("in flight of " + owner).IntN(3)),
 		lock.WithObserver(s.witness(owner)),
 		lock.WithLogger(zerolog.New(s).Level(zerolog.InfoLevel).With().Str("client", owner).Logger()),
 	}
@@ -122,7 +121,7 @@ func (s *sim) client(owner, label string, clock *simClock) *client {
 	r := s.random("dial of " + owner)
 	options := append(s.options(owner, clock), lock.WithDialer(s.dialer(label)))
 	for {
-		ctx, cancel := context.WithTimeout(s.Context(), between(r, 200*time.Millisecond, 30*time.Second))
+		ctx, cancel := s.limit(s.Context(), owner, between(r, 200*time.Millisecond, 30*time.Second))
 		begun := time.Now()
 		c, err := lock.Dial(ctx, s.Servers(), options...)
 		s.inTime(owner, "Dial", ctx, begun)

@@ -27,7 +27,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	case oneIn(r, 2):
 		ttl = p.drawTTL(r)
 	}
-	limited, cancel := context.WithTimeout(ctx, between(r, 6*p.slow, 2*p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 6*p.slow, 2*p.ttl))
 	defer cancel()
 	if p.quiet() {
 		limited = p.served
@@ -99,7 +99,7 @@ func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *c
 	if ticket.IsZero() {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, 3*p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, 3*p.ttl))
 	defer cancel()
 	p.attach(limited, r, label, c, ticket)
 }

@@ -73,7 +73,7 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 	if !leads { // taken as a mutex
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
 	defer cancel()
 	begun := time.Now()
 	err := (&lock.Leadership{Hold: h.Hold}).Proclaim(limited, value)
@@ -90,7 +90,7 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 // askWhoLeads asks for the leader and checks the answer: the leader's token is not lower than any
 // that was granted before the question, and a valid leader is not missed.
 func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c *client) {
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
 	defer cancel()
 	p.mu.Lock()
 	last, begun, slept := p.last[chair], time.Now(), p.slept

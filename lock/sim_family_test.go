@@ -198,7 +198,7 @@ func (s *sim) roomBeside(label string, h held, capacity int) {
 
 // resize changes the number of permits of slots to a random one.
 func (p *process) resize(ctx context.Context, r *rand.Rand, label string, c *client) {
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, 2*p.ttl))
 	defer cancel()
 	to := slotsAsked + r.IntN(slotsPermits+1)
 	begun := time.Now()
@@ -232,7 +232,7 @@ func reads(n locktest.Node) bool {
 // downgrade makes a writer a reader. Sometimes it then tries to write again, which is refused as
 // long as the hold lasts.
 func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h held) {
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
 	defer cancel()
 	h.reads.Store(true)
 	begun := time.Now()

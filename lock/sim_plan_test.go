@@ -163,7 +163,7 @@ func (p plan) Policy(name string) lock.Policy {
 // or the histories do not show what they should.
 var things = []string{
 	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories", "forgetting histories", "over a slow link", "with parents that stay",
-	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
+	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight", "causes set",
 	"entries purged", "entries and parents swept", "sweeps by a reaper of its own", "queued again",
 	"faults", "data lost", "holds of data that was lost", "watches lost", "setWatches refused", "sleeps of all", "crashes", "elections", "clocks set", "slews", "steps",
 	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "transactions told of their session's end", "writes left in doubt",

@@ -95,7 +95,7 @@ func stillValid(holds []held) []held {
 func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *client) {
 	name := p.names[r.IntN(len(p.names))]
 	reason := fmt.Sprintf("%s %016x", name, r.Uint64())
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
 	defer cancel()
 	p.mu.Lock()
 	a := &asking{name: name, held: stillValid(p.open[name]), begun: time.Now(), label: c.owner}
@@ -179,7 +179,7 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *c
 	p.mu.Lock()
 	p.broken[path] = append(p.broken[path], by.Reason)
 	p.mu.Unlock()
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, 3*p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, 3*p.ttl))
 	defer cancel()
 	begun := time.Now()
 	b, err := admin.New(c.Client).Break(limited, path, by)

@@ -35,7 +35,7 @@ func (s *sim) makeLedger(z *zk.Conn) {
 }
 
 func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h held) {
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
 	defer cancel()
 	id := fmt.Sprintf("%s/%016x-", ledger, r.Uint64())
 	begun := time.Now()

@@ -146,7 +146,7 @@ func (p *process) drawTTL(r *rand.Rand) time.Duration {
 }
 
 func (s *sim) lockWithin(ctx context.Context, label string, lock taking, d time.Duration) (*lock.Hold, error) {
-	ctx, cancel := context.WithTimeout(ctx, d)
+	ctx, cancel := s.limit(ctx, label, d)
 	defer cancel()
 	begun := time.Now()
 	hold, err := lock(ctx)
@@ -230,7 +230,7 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 // extend requests a longer or shorter lease, and checks the result.
 func (p *process) extend(ctx context.Context, r *rand.Rand, label string, h held) {
 	ttl, before := p.drawTTL(r), h.Remaining()
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
+	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
 	defer cancel()
 	begun := time.Now()
 	err := h.Extend(limited, ttl)
@@ -256,7 +256,7 @@ func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string
 		return
 	}
 	p.leaveInDoubt(r, h)
-	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	limited, cancel := p.limit(ctx, label, 2*time.Second)
 	defer cancel()
 	ttl := between(r, lock.MinTTL, left).Truncate(time.Millisecond)
 	err := h.Extend(limited, ttl)
@@ -277,7 +277,7 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 		p.say("%s has its wall clock set by %v", p.label, d)
 		p.clock.step(d)
 	}
-	ctx, cancel := context.WithTimeout(h.Context(), 6*p.ttl)
+	ctx, cancel := p.limit(h.Context(), label, 6*p.ttl)
 	defer cancel()
 	how := h.way.lock
 	if h.way.elects {

@@ -95,7 +95,7 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	case err == e.Err():
 		return h.t.own(err) // its text names the lock already
 	}
-	return fmt.Errorf("lock %q: transaction: %w", e.Lock(), err)
+	return zkconn.Reveal(fmt.Errorf("lock %q: transaction: %w", e.Lock(), err))
 }
 
 // requests checks the operations, and returns the requests to send.

@@ -73,7 +73,7 @@ func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 		return nil, nil, err
 	}
 	n, err := t.c.Conn.Get(ctx, path)
-	return n.Data, n.Stat, err
+	return n.Data, n.Stat, zkconn.Reveal(err)
 }
 
 // Children lists a node's children. It fails as [zk.Conn.Children] does.
@@ -81,7 +81,8 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 	if err := t.check(ctx); err != nil {
 		return nil, nil, err
 	}
-	return t.c.Conn.Children(ctx, path)
+	names, stat, err := t.c.Conn.Children(ctx, path)
+	return names, stat, zkconn.Reveal(err)
 }
 
 // Deletion is a node for [Tree.Delete]. ZooKeeper deletes the node only if its data has the version
@@ -113,6 +114,10 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
 		return err
 	}
+	return zkconn.Reveal(t.delete(ctx, nodes))
+}
+
+func (t Tree) delete(ctx context.Context, nodes []Deletion) error {
 	ops := make([]any, len(nodes))
 	for i, n := range nodes {
 		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
@@ -144,7 +149,7 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 	case i >= 0:
 		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause, Lost: lost}
 	case err != nil:
-		return nil, err
+		return nil, zkconn.Reveal(err)
 	}
 	return names, nil
 }
@@ -170,7 +175,7 @@ func (t Tree) Now(ctx context.Context) (Time, error) {
 		return Time{}, err
 	}
 	if err := t.c.Clock.Sample(ctx); err != nil {
-		return Time{}, err
+		return Time{}, zkconn.Reveal(err)
 	}
 	return t.Estimate(), nil
 }
@@ -196,7 +201,7 @@ func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 		return Time{}, err
 	}
 	if err := t.c.Clock.Prove(ctx, knew, mzxid); err != nil {
-		return Time{}, err
+		return Time{}, zkconn.Reveal(err)
 	}
 	return t.Estimate(), nil
 }
@@ -240,7 +245,8 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 	if err := t.check(ctx); err != nil {
 		return znode.Rules{}, err
 	}
-	return inbox.Rules(ctx, t.c.Conn, path, parent)
+	rules, err := inbox.Rules(ctx, t.c.Conn, path, parent)
+	return rules, zkconn.Reveal(err)
 }
 
 // Contender is an entry of a lock, from a single read.
@@ -295,30 +301,36 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 			return s, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
 		}
 	}
-	path := t.Path(name)
-	data, stat, err := t.Get(ctx, path)
+	err := t.inspect(ctx, &s)
+	return s, zkconn.Reveal(err)
+}
+
+// inspect reads the lock of that name into s.
+func (t Tree) inspect(ctx context.Context, s *State) error {
+	path := t.Path(s.Name)
+	n, err := t.c.Conn.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return s, nil
+		return nil
 	}
 	if err != nil {
-		return s, fmt.Errorf("read %s: %w", path, err)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
-	if parent, err := znode.DecodeParent(data); err == nil {
-		rules, err := t.Rules(ctx, path, parent)
+	if parent, err := znode.DecodeParent(n.Data); err == nil {
+		rules, err := inbox.Rules(ctx, t.c.Conn, path, parent)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return s, fmt.Errorf("read the anchor below %s: %w", path, err)
+			return fmt.Errorf("read the anchor below %s: %w", path, err)
 		}
 		s.Kind, s.Permits = parent.Kind, int(rules.Capacity)
 	}
-	if stat.NumChildren == 0 {
-		return s, nil
+	if n.Stat.NumChildren == 0 {
+		return nil
 	}
-	children, _, err := t.Children(ctx, path)
+	children, _, err := t.c.Conn.Children(ctx, path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return s, fmt.Errorf("list %s: %w", path, err)
+		return fmt.Errorf("list %s: %w", path, err)
 	}
 	for _, n := range children {
-		kept := znode.Reserved(n) && name == ""
+		kept := znode.Reserved(n) && s.Name == ""
 		_, entry := znode.Parse(n)
 		_, anchor := znode.AnchorOf(n)
 		if !entry && !anchor && !kept {
@@ -331,21 +343,21 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 			continue // it was deleted after the list
 		}
 		if err != nil {
-			return s, fmt.Errorf("read %s: %w", path+"/"+n.Node, err)
+			return fmt.Errorf("read %s: %w", path+"/"+n.Node, err)
 		}
 		s.Contenders = append(s.Contenders, c)
 	}
-	return s, nil
+	return nil
 }
 
 func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Contender, error) {
 	read := t.Estimate() // before the read: if the lease has ended at that time, it was not renewed in time
-	data, stat, err := t.Get(ctx, path)
+	n, err := t.c.Conn.Get(ctx, path)
 	if err != nil {
 		return Contender{}, err
 	}
-	c := Contender{Path: path, Read: read, Token: lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}}
-	e := znode.ReadEntry(name, data, znode.Stat(*stat))
+	c := Contender{Path: path, Read: read, Token: lock.Token{Czxid: n.Stat.Czxid, Sequence: name.TokenSequence()}}
+	e := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
 	if !e.Leased() {
 		if e.Ours() {
 			c.Err = e.Err

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // ServerReport is the result of [CheckServer].
@@ -54,11 +55,11 @@ func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error)
 	var unchecked *servercheck.Unchecked
 	switch {
 	case errors.As(err, &unchecked):
-		r.Unchecked = unchecked.Why
+		r.Unchecked = zkconn.Reveal(unchecked.Why)
 	case errors.Is(err, lock.ErrUnsupported):
 		r.Refused = err
 	case err != nil:
-		return ServerReport{}, fmt.Errorf("check the server: %w", err)
+		return ServerReport{}, zkconn.Reveal(fmt.Errorf("check the server: %w", err))
 	}
 	r.Servers = releases(ctx, c)
 	for _, s := range r.Servers {
@@ -81,6 +82,7 @@ func releases(ctx context.Context, c access.Client) []ServerRelease {
 			s.Address = address
 			var answer string
 			if answer, s.Err = c.Conn.Word(ctx, address, "srvr"); s.Err != nil {
+				s.Err = zkconn.Reveal(s.Err)
 				return
 			}
 			if v, ok := parseVersion(answer); ok {

@@ -139,7 +139,8 @@ func (k *Keeper) nudge() {
 	}
 }
 
-// Run renews the entries until ctx ends, and then ends all holds as lost, with ctx's cause. It must
+// Run renews the entries until ctx ends, and then ends all holds as lost, with the error of ctx, see
+// [zkconn.ContextError]. It must
 // be called once.
 func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -153,7 +154,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			woken = true
 		case <-ctx.Done():
 			for _, e := range k.Entries() {
-				e.Lose(context.Cause(ctx))
+				e.Lose(zkconn.ContextError(ctx))
 			}
 			return
 		}

@@ -21,8 +21,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-var errClosed = errors.New("the client closes")
-
 // world is an ensemble in memory, in virtual time, and a keeper of entries there.
 type world struct {
 	*simtest.World
@@ -61,7 +59,7 @@ func simulate(t *testing.T, f func(w *world)) {
 		})
 		tasks.Go(func() { w.keeper.Run(ctx) })
 		w.close = func() {
-			cancel(errClosed)
+			cancel(zkconn.Closing)
 			tasks.Wait()
 		}
 		defer w.close()
@@ -572,7 +570,7 @@ func TestKeeperEnds(t *testing.T) {
 		waiter.entry.Init(w.keeper, waiter, simtest.Root+"/ewaiter", plain, Created{Sent: w.clock.Local()})
 		waiter.entry.Begin(w.Ctx)
 		w.close()
-		if !errors.Is(e.Err(), errClosed) || !errors.Is(e.Err(), errLost) || len(o.told) != 2 {
+		if !errors.Is(e.Err(), zkconn.ErrClosed) || !errors.Is(e.Err(), errLost) || len(o.told) != 2 {
 			t.Errorf("%v, told %+v", e.Err(), o.told)
 		}
 		if waiter.entry.Err() != nil {

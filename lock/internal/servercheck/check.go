@@ -145,7 +145,7 @@ func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, e
 		}
 		got := replies[missing:]
 		if err := judgeReplies(node, got); err != nil {
-			return err
+			return zkconn.Final(err)
 		}
 		s := got[write].Stat
 		c.Clock.Observe(s.Mzxid, s.Mtime, sent, c.Clock.Local())

@@ -77,7 +77,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return zkconn.ContextError(ctx)
 	}
 }
 

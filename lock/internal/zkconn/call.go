@@ -23,12 +23,12 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 		if !c.Owned() && endsConnection(err) { // a borrowed connection has no event for that
 			c.noteDown()
 		}
-		done <- result{value, named(err)}
+		done <- result{value, answered(err)}
 	}()
 	select {
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
-		return none, abandoned{ContextError(ctx)}
+		return none, abandon(ctx)
 	}
 }

@@ -40,7 +40,8 @@ type ownership struct {
 
 	denials     int                      // refusals in a row; used only by the goroutine that dials
 	lastFailure atomic.Pointer[error]    // last failure to reach a server since there was a session
-	giveUp      context.CancelCauseFunc  // ends Dial
+	refused     atomic.Pointer[error]    // why Dial has given up; nil: it has not
+	giveUp      context.CancelFunc       // ends Dial
 	live        atomic.Pointer[liveConn] // the last connection
 
 	followed chan struct{} // closed when follow has returned; nil: it does not run
@@ -55,8 +56,8 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	}
 	cfg.servers = servers
 	c := newConn(cfg)
-	first, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
+	first, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	c.own = &ownership{closed: make(chan struct{}), giveUp: giveUp}
 	c.own.life, c.own.cut = context.WithCancel(context.Background())
 	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure}
@@ -75,10 +76,10 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	err = c.firstSession(first)
 	told()
 	if err != nil {
-		denied := context.Cause(first)
+		refused := c.own.refused.Load()
 		c.Close(0)
-		if errors.Is(denied, ErrDenied) {
-			err = denied
+		if refused != nil {
+			err = *refused
 		}
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
 	}
@@ -191,7 +192,8 @@ func (c *Conn) noteDenied(err error) {
 		return
 	}
 	if c.own.denials++; c.own.denials >= c.own.hosts.Len() {
-		c.own.giveUp(err)
+		c.own.refused.Store(&err)
+		c.own.giveUp()
 	}
 }
 

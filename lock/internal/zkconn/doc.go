@@ -4,7 +4,7 @@
 //   - contexts: a call returns when its context ends; [Dial] and [Conn.Close] return within their
 //     bounds, whatever the servers do;
 //   - classes of errors ([OutcomeOf]): whether a write that failed may have been applied, or may
-//     be applied later;
+//     be applied later; a caller's cause decides nothing ([ContextError], [Reveal]);
 //   - one watch per path, shared by the whole process, which fires within a bound
 //     ([Conn.Watch]);
 //   - a Sync and a read in one session ([Synced]);

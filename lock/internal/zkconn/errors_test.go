@@ -31,8 +31,8 @@ func TestOutcome(t *testing.T) {
 		{zk.ErrInvalidPath, Refused},
 		{errors.New("unknown error: -125"), Refused}, // quota
 		{errors.New("unknown error: -2"), Refused},
-		{&refusedError{Op: 1, Err: zk.ErrBadVersion}, Refused},
-		{&refusedError{Op: 1, Err: errors.New("unknown error: -125")}, Refused},
+		{RefusedAt(1, zk.ErrBadVersion), Refused},
+		{RefusedAt(1, errors.New("unknown error: -125")), Refused},
 		{fmt.Errorf("%w: %w", ErrUnsupported, zk.ErrShortBuffer), Refused},
 		{NotSent(ErrClosed), Refused},
 		{NotSent(context.Canceled), Retryable},
@@ -42,22 +42,19 @@ func TestOutcome(t *testing.T) {
 		{zk.ErrSessionMoved, Retryable},
 		{errors.New(codeThrottled), Retryable},
 		{errors.New("unknown error: -12"), Retryable}, // what a session's end is to servers since 3.5
-		{&refusedError{Op: 0, Err: errors.New("unknown error: -12")}, Retryable},
-		{&refusedError{Op: 0, Err: zk.ErrSessionMoved}, Retryable},
 		{zk.ErrConnectionClosed, Ambiguous},
 		{zk.ErrClosing, Ambiguous},
-		{fmt.Errorf("%w: %w", ErrClosed, zk.ErrConnectionClosed), Ambiguous},
 		{fmt.Errorf("%w: %w", zk.ErrNoNode, zk.ErrConnectionClosed), Ambiguous},
 		{io.EOF, Ambiguous},
 		{io.ErrUnexpectedEOF, Ambiguous},
 		{&net.OpError{Op: "write", Err: errors.New("broken pipe")}, Ambiguous},
 		{zk.ErrShortBuffer, Ambiguous},
 		{zk.ErrPtrExpected, Ambiguous},
-		{abandoned{context.DeadlineExceeded}, Ambiguous},
+		{abandon(noWait()), Ambiguous},
 		{errors.New("reply to 2 operations has 0 results"), Ambiguous},
 		{errors.New("anything else"), Ambiguous},
 	} {
-		for _, err := range []error{tt.err, fmt.Errorf("delete x: %w", tt.err)} {
+		for _, err := range []error{answered(tt.err), fmt.Errorf("delete x: %w: %w", ErrClosed, answered(tt.err))} {
 			if got := OutcomeOf(err); got != tt.want {
 				t.Errorf("%v: %d, want %d", err, got, tt.want)
 			}
@@ -65,6 +62,11 @@ func TestOutcome(t *testing.T) {
 	}
 	if got := OutcomeOf(nil); got != Applied {
 		t.Errorf("nil: %d", got)
+	}
+	for _, err := range []error{zk.ErrNoNode, zk.ErrNoServer, ErrClosed, ErrUnsupported} {
+		if got := OutcomeOf(err); got != Ambiguous {
+			t.Errorf("%v: %d, but no request had this answer", err, got)
+		}
 	}
 }
 
@@ -80,20 +82,20 @@ func TestLocalSession(t *testing.T) {
 	}
 	for i, want := range []Outcome{Retryable, Retryable, Refused} {
 		err := failure(ops, at(i), zk.ErrSessionExpired)
-		if got := OutcomeOf(err); got != want {
+		if got := OutcomeOf(answered(err)); got != want {
 			t.Errorf("at %d: %v is %d, want %d", i, err, got, want)
 		}
 		if op, _ := RefusedOp(err); want == Refused && op != i {
 			t.Errorf("%v is about operation %d, want %d", err, op, i)
 		}
 	}
-	if got := OutcomeOf(failure([]any{ephemeral}, []zk.MultiResponse{{Error: zk.ErrSessionExpired}}, zk.ErrSessionExpired)); got != Retryable {
+	if got := OutcomeOf(answered(failure([]any{ephemeral}, []zk.MultiResponse{{Error: zk.ErrSessionExpired}}, zk.ErrSessionExpired))); got != Retryable {
 		t.Errorf("the first operation: %d, want %d", got, Retryable)
 	}
 }
 
 func TestRefusedOp(t *testing.T) {
-	err := fmt.Errorf("delete: %w", &refusedError{Op: 3, Err: zk.ErrNotEmpty})
+	err := fmt.Errorf("delete: %w", RefusedAt(3, zk.ErrNotEmpty))
 	if op, cause := RefusedOp(err); op != 3 || cause != zk.ErrNotEmpty {
 		t.Errorf("%d, %v", op, cause)
 	}
@@ -106,8 +108,15 @@ func TestRefusedOp(t *testing.T) {
 	}
 }
 
+// noWait returns a context that has ended.
+func noWait() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
 func TestIsAbandoned(t *testing.T) {
-	if !IsAbandoned(fmt.Errorf("write: %w", abandoned{context.Canceled})) || IsAbandoned(NotSent(context.Canceled)) || IsAbandoned(nil) {
+	if !IsAbandoned(fmt.Errorf("write: %w", abandon(noWait()))) || IsAbandoned(NotSent(context.Canceled)) || IsAbandoned(nil) {
 		t.Error("only what is in flight is abandoned")
 	}
 }

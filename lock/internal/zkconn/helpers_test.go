@@ -75,7 +75,13 @@ func (w *world) hosts(label string) *hosts {
 
 type silent = bubble.Silent
 
-var mustBe, mustSay = bubble.MustBe, bubble.MustSay
+var mustSay = bubble.MustSay
+
+// mustBe checks that err matches each of wants, as a caller of the library gets it.
+func mustBe(t testing.TB, err error, wants ...error) {
+	t.Helper()
+	bubble.MustBe(t, Reveal(err), wants...)
+}
 
 // conn returns an owned or a borrowed connection, which is closed at the end of the test.
 func (w *world) conn(own bool, cfg Config) *Conn {

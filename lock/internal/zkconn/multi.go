@@ -47,9 +47,9 @@ func failure(ops []any, replies []zk.MultiResponse, err error) error {
 	case i < 0:
 		return err
 	case i > 0 && sessionEnded(replies[i].Error) && isEphemeral(ops[i]):
-		return &refusedError{Op: i, Err: errLocalSession}
-	case OutcomeOf(replies[i].Error) == Refused:
-		return &refusedError{Op: i, Err: named(replies[i].Error)}
+		return RefusedAt(i, errLocalSession)
+	case classify(replies[i].Error) == Refused:
+		return RefusedAt(i, named(replies[i].Error))
 	}
 	return replies[i].Error
 }

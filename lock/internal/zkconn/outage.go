@@ -60,16 +60,21 @@ func (c *Conn) NoSession() error {
 	return ErrUnavailable
 }
 
-// noSession is ErrUnavailable with the last failure to connect. It does not match the errors of
-// contexts: a dial that timed out says nothing about the caller's context.
+// noSession is ErrUnavailable with the last failure to connect. That may be the error of a caller's
+// dialer, so only [Reveal] makes the error match it.
 type noSession struct{ why error }
 
-func (e noSession) Error() string      { return fmt.Sprintf("%v (last failure: %v)", ErrUnavailable, e.why) }
-func (e noSession) LastFailure() error { return e.why }
-func (e noSession) As(target any) bool { return errors.As(e.why, target) }
-func (e noSession) Is(target error) bool {
-	return target == ErrUnavailable ||
-		target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.why, target)
+func (e noSession) Error() string        { return fmt.Sprintf("%v (last failure: %v)", ErrUnavailable, e.why) }
+func (e noSession) LastFailure() error   { return e.why }
+func (e noSession) Is(target error) bool { return target == ErrUnavailable }
+
+// lastFailure is the last failure to connect, revealed. It does not match the errors of contexts: a dial
+// that timed out says nothing about the caller's context.
+type lastFailure struct{ error }
+
+func (f lastFailure) As(target any) bool { return errors.As(f.error, target) }
+func (f lastFailure) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(f.error, target)
 }
 
 // Away returns the error of NoSession if there has been no session for at least a third of the

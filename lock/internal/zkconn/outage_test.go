@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -65,7 +66,7 @@ func TestAbandonedCallIsNoOutage(t *testing.T) {
 				cancel()
 				c.pass(3 * time.Second)
 				read, cancel := context.WithTimeout(w.ctx, time.Second)
-				if _, err := c.Get(read, "/"); err != context.DeadlineExceeded {
+				if _, err := c.Get(read, "/"); !errors.Is(err, context.DeadlineExceeded) {
 					t.Error(err)
 				}
 				cancel()

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,30 +36,100 @@ const (
 	Ambiguous                // it may have been applied, or may be applied later
 )
 
-// notSent wraps the error of a request that was not sent.
-type notSent struct{ error }
+// conclusion is the error of a request, with what the connection concluded from it when it arrived. So
+// the outcome never depends on other errors that are wrapped around the answer or beside it.
+type conclusion struct {
+	error
+	outcome   Outcome
+	op        int  // index of the operation that the server refused; -1: none, or the request as a whole
+	abandoned bool // the caller's context ended while the request was in flight
+}
 
-func (e notSent) Unwrap() error { return e.error }
+func (a *conclusion) Unwrap() error { return a.error }
+
+func (a *conclusion) Error() string {
+	if a.op >= 0 {
+		return fmt.Sprintf("operation %d: %v", a.op, a.error)
+	}
+	return a.error.Error()
+}
 
 // NotSent wraps the reason why a request was not sent. Its outcome is [Retryable], or [Refused] if
 // err wraps ErrClosed.
-func NotSent(err error) error { return notSent{err} }
+func NotSent(err error) error {
+	outcome := Retryable
+	if errors.Is(err, ErrClosed) {
+		outcome = Refused
+	}
+	return &conclusion{error: err, outcome: outcome, op: -1}
+}
 
-// abandoned wraps the error of a call whose context ended while the request was in flight.
-type abandoned struct{ error }
+// RefusedAt returns the error for a transaction whose operation at index op the server refused. No
+// operation was applied.
+func RefusedAt(op int, cause error) error { return &conclusion{error: cause, outcome: Refused, op: op} }
 
-func (e abandoned) Unwrap() error { return e.error }
+// abandon returns the error of a call whose context ended while the request was in flight.
+func abandon(ctx context.Context) error {
+	return &conclusion{error: ContextError(ctx), outcome: Ambiguous, op: -1, abandoned: true}
+}
+
+// answered returns the conclusion from an error of go-zookeeper, or one that this package made from its
+// reply. It adds the meaning that codes has for the error.
+func answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	if a := (*conclusion)(nil); errors.As(err, &a) { // of an operation
+		return err
+	}
+	return &conclusion{error: named(err), outcome: classify(err), op: -1}
+}
+
+// conclusionOf returns what the connection concluded from the reply to a request; nil if err is no error
+// of a request.
+func conclusionOf(err error) *conclusion {
+	var a *conclusion
+	errors.As(err, &a)
+	return a
+}
+
+// OutcomeOf returns the outcome of a request by its error, wrapped or not; nil is [Applied]. The
+// outcome is [Ambiguous] unless the server has answered the request, or the request was not sent.
+// Examples of an ambiguous outcome are a lost connection, an undecodable reply, an abandoned call,
+// and any error that is not a request's.
+func OutcomeOf(err error) Outcome {
+	switch a := conclusionOf(err); {
+	case err == nil:
+		return Applied
+	case a == nil:
+		return Ambiguous
+	default:
+		return a.outcome
+	}
+}
+
+// RefusedOp returns the index of the operation that the server refused, and the reason; -1 and err
+// itself if err is not the refusal of an operation.
+func RefusedOp(err error) (op int, cause error) {
+	if a := conclusionOf(err); a != nil && a.op >= 0 {
+		return a.op, a.error
+	}
+	return -1, err
+}
 
 // IsAbandoned reports whether err is that of a call whose context ended while the request was in
 // flight.
-func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }
+func IsAbandoned(err error) bool {
+	a := conclusionOf(err)
+	return a != nil && a.abandoned
+}
 
 // refusals are a server's answers that refuse a request. A code that go-zookeeper does not name
 // becomes the error "unknown error: <code>".
 var refusals = []error{
 	zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals,
 	zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrBadArguments,
-	zk.ErrInvalidPath, zk.ErrInvalidFlags, errLocalSession,
+	zk.ErrInvalidPath, zk.ErrInvalidFlags,
 }
 
 var errLocalSession = errors.New("the server creates no ephemeral node in a local session: set localSessionsUpgradingEnabled=true in zoo.cfg, or create a persistent node")
@@ -109,20 +180,12 @@ func (e *namedError) Is(target error) bool {
 	return (target == ErrDenied || target == ErrSASL) && e.error.Error() == codeNotSASL
 }
 
-// OutcomeOf classifies an error of this package, wrapped or not; nil is [Applied]. The outcome is
-// [Ambiguous] unless the server has answered the request, or the request was not sent. Examples of
-// an ambiguous outcome are a lost connection, an undecodable reply and an abandoned call.
-func OutcomeOf(err error) Outcome {
+// classify returns the outcome of a request by go-zookeeper's error, or one that this package made
+// from its reply.
+func classify(err error) Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case err == nil:
-		return Applied
-	case errors.As(err, new(notSent)):
-		if is(ErrClosed) {
-			return Refused
-		}
-		return Retryable
-	case IsAbandoned(err), is(zk.ErrConnectionClosed), is(zk.ErrClosing):
+	case is(zk.ErrConnectionClosed), is(zk.ErrClosing):
 		return Ambiguous
 	case is(zk.ErrNoServer), sessionEnded(err), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
 		return Retryable
@@ -140,28 +203,6 @@ func innermost(err error) error {
 	}
 	return err
 }
-
-// refusedError has the index of the operation for which the server refused a transaction, and the
-// reason. No operation was applied.
-type refusedError struct {
-	Op  int
-	Err error
-}
-
-func (e *refusedError) Error() string { return fmt.Sprintf("operation %d: %v", e.Op, e.Err) }
-func (e *refusedError) Unwrap() error { return e.Err }
-
-// RefusedOp returns the index of the operation that the server refused, and the reason; -1 and err
-// itself if err is not the refusal of an operation.
-func RefusedOp(err error) (op int, cause error) {
-	if r := (*refusedError)(nil); errors.As(err, &r) {
-		return r.Op, r.Err
-	}
-	return -1, err
-}
-
-// RefusedAt returns the error for a transaction whose operation at index op the server refused.
-func RefusedAt(op int, cause error) error { return &refusedError{Op: op, Err: cause} }
 
 // endsConnection reports whether a request failed because its connection, or the session, had
 // ended. Neither a server's answer nor a caller that gave up counts.

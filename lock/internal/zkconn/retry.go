@@ -85,8 +85,8 @@ func (c *Conn) unavailable(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", c.NoSession(), err)
 	}
-	if cause := context.Cause(ctx); errors.Is(err, cause) && (cause == ErrClosed || errors.Is(err, ctx.Err())) {
-		return err
+	if e := (*ended)(nil); errors.As(err, &e) && e.is(ctx) || errors.Is(err, ErrClosed) && context.Cause(ctx) == Closing {
+		return err // an attempt has seen the end, too
 	}
 	return fmt.Errorf("%w: %w", err, ContextError(ctx))
 }

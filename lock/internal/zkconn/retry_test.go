@@ -24,13 +24,13 @@ func TestRetry(t *testing.T) {
 		final  bool
 	}{
 		{err: ErrAgain},
-		{err: zk.ErrConnectionClosed, pauses: true},
-		{err: zk.ErrNoServer, pauses: true},
+		{err: answered(zk.ErrConnectionClosed), pauses: true},
+		{err: answered(zk.ErrNoServer), pauses: true},
 		{err: NotSent(ErrUnavailable), pauses: true},
-		{err: Later(zk.ErrNoNode), pauses: true},
+		{err: Later(answered(zk.ErrNoNode)), pauses: true},
 		{err: Later(quota), pauses: true},
-		{err: zk.ErrNoNode, final: true},
-		{err: &refusedError{1, zk.ErrNotEmpty}, final: true},
+		{err: answered(zk.ErrNoNode), final: true},
+		{err: RefusedAt(1, zk.ErrNotEmpty), final: true},
 		{err: NotSent(ErrClosed), final: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {

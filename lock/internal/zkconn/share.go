@@ -108,7 +108,7 @@ func (c *Conn) answer(m *member, done func([]zk.MultiResponse, error)) func([]zk
 			c.calls.Leave()
 		}
 	}
-	stop := context.AfterFunc(m.ctx, func() { done(nil, abandoned{ContextError(m.ctx)}) })
+	stop := context.AfterFunc(m.ctx, func() { done(nil, abandon(m.ctx)) })
 	return func(replies []zk.MultiResponse, err error) {
 		if stop() {
 			done(replies, err)
@@ -268,7 +268,7 @@ func (c *Conn) sendGroup(group []*member) (at int, err error) {
 		case op >= 0:
 			op -= n
 		case err != nil:
-			one.done(nil, named(err))
+			one.done(nil, answered(err))
 		default:
 			one.done(replies[:n:n], nil)
 			replies = replies[n:]

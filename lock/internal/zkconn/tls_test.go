@@ -172,7 +172,7 @@ func TestTLSAsksForTheServersName(t *testing.T) {
 	_, err = Dial(ctx, []string{net.JoinHostPort("zk2.example", port)}, cfg)
 	mustBe(t, err, ErrUnavailable)
 	var wrong x509.HostnameError
-	if !errors.As(err, &wrong) || wrong.Host != "zk2.example" {
+	if !errors.As(Reveal(err), &wrong) || wrong.Host != "zk2.example" {
 		t.Errorf("error is %v, want one about the name zk2.example", err)
 	}
 }

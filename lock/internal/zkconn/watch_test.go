@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 func (w *world) write(c *Conn, path string) {
 	w.Helper()
 	_, err := c.Multi(w.ctx, &zk.SetDataRequest{Path: path, Version: -1})
-	if _, cause := RefusedOp(err); cause == zk.ErrNoNode {
+	if _, cause := RefusedOp(err); errors.Is(cause, zk.ErrNoNode) {
 		_, err = c.Multi(w.ctx, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
 	}
 	if err != nil {
@@ -46,7 +47,7 @@ func TestWatchIsShared(t *testing.T) {
 		if again, renewed := watch(); renewed == events || again.Stat.Version != first.Stat.Version+1 {
 			t.Errorf("version %d after version %d, the same watch: %v", again.Stat.Version, first.Stat.Version, renewed == events)
 		}
-		if _, events, err := c.Watch(w.ctx, "/y"); err != zk.ErrNoNode || events != nil {
+		if _, events, err := c.Watch(w.ctx, "/y"); !errors.Is(err, zk.ErrNoNode) || events != nil {
 			t.Errorf("%v", err)
 		}
 	})
@@ -86,7 +87,7 @@ func TestWatchChildren(t *testing.T) {
 		c := w.dial(w.config("a"))
 		missing := func() <-chan zk.Event {
 			t.Helper()
-			if _, _, _, err := c.WatchChildren(w.ctx, "/x"); err != zk.ErrNoNode {
+			if _, _, _, err := c.WatchChildren(w.ctx, "/x"); !errors.Is(err, zk.ErrNoNode) {
 				t.Errorf("%v", err)
 			}
 			events, err := c.WatchMissing(w.ctx, "/x")
@@ -108,7 +109,7 @@ func TestWatchChildren(t *testing.T) {
 		events := missing()
 		w.write(c, "/x")
 		<-events
-		if _, err := c.WatchMissing(w.ctx, "/x"); err != zk.ErrNodeExists {
+		if _, err := c.WatchMissing(w.ctx, "/x"); !errors.Is(err, zk.ErrNodeExists) {
 			t.Errorf("%v", err)
 		}
 		events = watch(0)

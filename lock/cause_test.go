@@ -1,0 +1,227 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// unavailable returns the error of a call of a client that has no session. The client stays without
+// one.
+func (w *world) unavailable(c *lock.Client, label string) error {
+	w.Helper()
+	w.kill(label)
+	w.Cut(label)
+	settle()
+	_, err := c.Election("e").Leader(w.limited(time.Second))
+	mustBe(w, err, lock.ErrUnavailable)
+	return err
+}
+
+// refusal returns the error of a Lock whose transaction the server refused at its second operation.
+func (w *world) refusal(c *lock.Client, label string) error {
+	w.Helper()
+	w.fault(func(r locktest.Request) bool {
+		return r.Label == label && r.Op == "multi" && touches(r, "/locks/deep") && len(r.Paths) == 2
+	}, locktest.Fault{Code: codeQuota, Op: 2})
+	_, err := c.Mutex("deep/y").Lock(w.ctx)
+	mustBeTrue(w, err != nil, "no error")
+	return err
+}
+
+// causes returns errors of other calls, which callers set as causes of their contexts.
+func (w *world) causes() map[string]error {
+	b, held := w.dial("b"), w.lock(w.dial("c"), "causes/held")
+	closed, err := lock.Dial(w.ctx, w.Servers(), w.options("d")...)
+	w.ok(err)
+	w.ok(closed.Close())
+	all := map[string]error{"refused": w.refusal(b, "b"), "closed": second(closed.Mutex("y").Lock(w.ctx)), "held": second(b.Mutex("causes/held").TryLock(w.ctx))}
+	mustBe(w, all["held"], lock.ErrHeld)
+	mustBe(w, all["closed"], lock.ErrClosed)
+	w.unlock(held)
+	all["unlocked"], all["unavailable"] = held.Err(), w.unavailable(b, "b")
+	w.Heal("b")
+	for _, err := range []error{
+		zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrConnectionClosed, zk.ErrSessionExpired,
+		lock.ErrDenied, lock.ErrForeign, lock.ErrNoLeader, lock.ErrNotHeld, lock.ErrInDoubt,
+		&lock.LostError{Lock: "z", Why: lock.ErrExpired}, &lock.LostError{Lock: "z", Why: lock.ErrRemoved}, &lock.LostError{Lock: "z", Why: lock.ErrAttached},
+		&lock.LostError{Lock: "z", Why: lock.ErrBroken},
+		&lock.UnlockError{Lock: "z", Err: lock.ErrInDoubt}, &lock.TxnError{Lock: "z", Index: 9, Err: zk.ErrNoNode},
+	} {
+		all[err.Error()] = fmt.Errorf("another function: %w", err)
+	}
+	var joined []error
+	for _, err := range all {
+		joined = append(joined, err)
+	}
+	all["all"] = errors.Join(joined...)
+	return all
+}
+
+// known replaces what differs from run to run.
+var known = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+`)
+
+// alone are calls that TestCausesDecideNothing makes with each cause.
+var alone = map[string]bool{"Txn": true, "Detach": true, "Revoke": true, "Leader": true, "Candidates": true, "Break": true, "Lock": true, "Attach": true, "Get": true}
+
+// TestCausesDecideNothing: a context ends a call whose request is in flight, the first one up to the
+// fifth. Whatever its cause is, the error differs only in the cause, which it matches; and the same
+// nodes and holds are left.
+func TestCausesDecideNothing(t *testing.T) {
+	const trip = 100 * time.Millisecond
+	for what, call := range patientCalls {
+		for step := range 5 {
+			t.Run(fmt.Sprintf("%s/%d", what, step), func(t *testing.T) {
+				t.Parallel()
+				var want string
+				neutral := errors.New("enough")
+				names := []string{""} // of the causes, the neutral one first
+				for i := 0; i < len(names); i++ {
+					simulateAlone(t, locktest.Options{}, func(w *world) {
+						all := w.causes()
+						if i == 0 {
+							each := slices.Sorted(maps.Keys(all))
+							names = []string{"", "all", each[(len(what)+step)%len(each)]}
+							if step == 0 && alone[what] {
+								names = append([]string{""}, each...)
+							}
+						}
+						cause := neutral
+						if i > 0 {
+							cause = all[names[i]]
+						}
+						a := w.dial("a")
+						h := w.lock(a, "x", lock.WithTTL(10*ttl))
+						ticket := left(w, a)
+						ctx, cancel := context.WithCancelCause(w.ctx)
+						w.Intercept(func(r locktest.Request) locktest.Fault {
+							if r.Label != "a" {
+								return locktest.Fault{}
+							}
+							return locktest.Fault{DelayReply: trip}
+						})
+						done := async(func() (err error) {
+							defer func() {
+								if p := recover(); p != nil { // unreachable was reached, since the call was in time
+									err = fmt.Errorf("panic: %v", p)
+								}
+							}()
+							return call(ctx, a, h, ticket)
+						})
+						time.Sleep(trip/2 + time.Duration(step)*trip)
+						cancel(cause)
+						err := <-done
+						w.Intercept(nil)
+						time.Sleep(ttl)
+						paths := paths(w.Dump("/locks"))
+						for i, path := range paths {
+							paths[i] = known.ReplaceAllString(path, "#")
+						}
+						slices.Sort(paths)
+						got := strings.ReplaceAll(fmt.Sprint(err), cause.Error(), "CAUSE")
+						got = known.ReplaceAllString(fmt.Sprintf("%s\nhold: %v\n%s", got, h.Err(), strings.Join(paths, "\n")), "#")
+						if errors.Is(err, context.Canceled) {
+							mustBe(w, err, cause)
+						}
+						if i == 0 {
+							want = got
+						} else if got != want {
+							w.Errorf("with the cause %q:\n%s\nand with another:\n%s", cause, got, want)
+						}
+						_ = h.Unlock()
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestTxnEndedByAnotherCallsError: a context ends a Txn in flight, with the error of another call as
+// its cause, as in an errgroup. The outcome is in doubt, and the hold goes on.
+func TestTxnEndedByAnotherCallsError(t *testing.T) {
+	withApp(t, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+
+		cause := w.unavailable(b, "b")
+		ctx, cancel := context.WithCancelCause(w.ctx) // as errgroup.WithContext does
+		hit := w.fault(txns, locktest.Fault{DelayReply: time.Second})
+		done := async(func() error { return h.Txn(ctx, add()) })
+		w.until("sent", hit)
+		settle()
+		cancel(cause)
+		err := <-done
+		if w.added() > 0 && !errors.Is(err, lock.ErrInDoubt) {
+			w.Errorf("the transaction was applied, and Txn says it was not: %v", err)
+		}
+		time.Sleep(3 * ttl)
+		if err := h.Err(); err != nil {
+			w.Errorf("the hold is lost, although its client renews it: %v", err)
+		}
+		_ = h.Unlock()
+		w.Heal("b")
+	})
+}
+
+// TestTxnEndedByARefusal: the same with the error of a Lock that a quota refused. The index of the
+// refused operation is that of the Lock's transaction.
+func TestTxnEndedByARefusal(t *testing.T) {
+	withApp(t, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		cause := w.refusal(b, "b")
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		hit := w.fault(txns, locktest.Fault{DelayReply: time.Second})
+		done := async(func() error { return h.Txn(ctx, add()) })
+		w.until("sent", hit)
+		settle()
+		cancel(cause)
+		err := <-done
+		if !errors.Is(err, lock.ErrInDoubt) {
+			w.Errorf("applied %d times; Txn: %v", w.added(), err)
+		}
+		_ = h.Unlock()
+	})
+}
+
+// TestTxnNotAppliedDuringTheNextHold: the same, and the hold is unlocked. The transaction is not
+// applied while the next goroutine holds the lock.
+func TestTxnNotAppliedDuringTheNextHold(t *testing.T) {
+	withApp(t, func(w *world) {
+		a, b := w.client("a"), w.dial("b")
+		first := w.lock(a, "x")
+		time.Sleep(time.Second)
+		next := w.queue(w.ctx, a, "x") // another goroutine of this client
+		cause := w.unavailable(b, "b")
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		hit := w.fault(txns, locktest.Fault{Delay: time.Second}) // it is applied a second later
+		done := async(func() error { return first.Txn(ctx, add()) })
+		w.until("sent", hit)
+		cancel(cause)
+		told := <-done
+		w.ok(first.Unlock())
+		h := w.await(next).hold
+		before := w.added()
+		time.Sleep(2 * time.Second)
+		if n := w.added() - before; n > 0 {
+			w.Errorf("the first hold, token %v, was unlocked, and its transaction (told: %v) was applied while the next one, token %v, holds: %v", first.Token(), told, h.Token(), h.Err())
+		}
+		time.Sleep(2 * ttl)
+		if err := h.Err(); err != nil {
+			w.Errorf("the next hold is lost: %v", err)
+		}
+		_ = h.Unlock()
+		w.Heal("b")
+	})
+}
