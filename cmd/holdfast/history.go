@@ -296,7 +296,7 @@ func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.St
 		seen = r.Owned || stream != nil && stream.Owned
 	}
 	if seen {
-		if stream == nil && len(r.Rows) == 0 && len(q.machine.At) == 0 && (!q.report.Overview || len(r.Locks) == 0) {
+		if stream == nil && len(r.Rows) == 0 && len(q.machine.At) == 0 && (last.Before(q.report.Since) || !q.report.Until.IsZero() && first.After(q.report.Until)) {
 			return "nothing happened at that time: the logs go from " + first.In(q.report.Zone).Format(time.DateTime) + " to " + last.In(q.report.Zone).Format("2006-01-02 15:04:05 MST")
 		}
 		return ""

@@ -174,6 +174,19 @@ func TestHistoryOfNothing(t *testing.T) {
 	}
 }
 
+// TestHistoryCalm: if nothing happened, or nothing stands out, history says so, and succeeds.
+func TestHistoryCalm(t *testing.T) {
+	for want, args := range map[string][]string{
+		"Nothing happened in this time. At the end of the logs:\n  no client held it": incidentArgs("orders/42", "--since", "2026-11-26T11:53:19", "--until", "2026-11-26T11:53:20"),
+		"Nothing stands out.\n\nLOCK": incidentArgs("--since", "2026-11-26T11:53:17", "--until", "2026-11-26T11:53:18.1"),
+	} {
+		out, errs, status := runHistory(t, args)
+		if status != 0 || !strings.Contains(out, want) {
+			t.Errorf("%q: status %d, %s\n%s; want %q", args, status, errs, out, want)
+		}
+	}
+}
+
 // TestHistoryDamage: history reads the rest of a damaged log and prints a warning. With another
 // server's log nothing is missing.
 func TestHistoryDamage(t *testing.T) {

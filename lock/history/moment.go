@@ -225,6 +225,13 @@ func (m *Machine) Moments() (all []Moment) {
 	return all
 }
 
+// Now returns the state at the end of the log. Call it after [Machine.End].
+func (m *Machine) Now() Moment {
+	c := moments{asked: []Asked{{Zxid: m.clock.zxid}}}
+	c.end(m)
+	return c.found[0].Moment
+}
+
 // state returns the lock's present state. All contenders whose turn has come are in Holders; judge
 // moves some of them to Lapsed.
 func (q *queue) state() State {

@@ -40,10 +40,11 @@ type Report struct {
 	Cut         int    // number of events without a row, because there are too many
 	Locks       []*Lock
 	Moments     []history.Moment
-	Owned       bool          // there was an event of Owner; without Owner, of any lock
-	Known       history.Known // from when on all locks are known; zero: from the beginning, or never
-	Blind       bool          // at the end of the log not all locks are known
-	More        int           // Overview: number of locks that are not in Locks, because nothing stands out of them
+	Owned       bool           // there was an event of Owner; without Owner, of any lock
+	Known       history.Known  // from when on all locks are known; zero: from the beginning, or never
+	Blind       bool           // at the end of the log not all locks are known
+	Now         history.Moment // the state at the end of the log, if there are no rows and this is no overview
+	More        int            // Overview: number of locks that are not in Locks, because nothing stands out of them
 
 	part    part
 	open    map[string]int // index of the row of an entry's renewals
@@ -317,6 +318,9 @@ func (r *Report) Finish(m *history.Machine) {
 	r.First, r.Last = m.Span()
 	r.Zxid, r.Moments = m.Zxid(), m.Moments()
 	r.Known, r.Blind = m.Known(), m.Blind()
+	if len(r.Rows) == 0 && !r.Overview {
+		r.Now = m.Now()
+	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.Event, row.at = m.Resolve(row.Event), m.Elapsed(row.Event)

@@ -85,9 +85,19 @@ func (r *Report) Print(w io.Writer, width int, colour bool) error {
 			p.legend()
 		}
 	}
-	if len(r.Rows) > 0 {
+	switch {
+	case len(r.Rows) > 0:
 		p.line("")
 		p.events()
+	case !r.Overview:
+		p.line("")
+		p.line("Nothing happened in this time. At the end of the logs:")
+		for _, s := range r.Now.Locks {
+			p.state(s)
+		}
+		if len(r.Now.Locks) == 0 {
+			p.note2(p.none(r.Now))
+		}
 	}
 	if r.Overview {
 		p.line("")
