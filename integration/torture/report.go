@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
 )
 
 // report has the figures of a run.

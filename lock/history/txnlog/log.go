@@ -57,7 +57,8 @@ type logFile struct {
 
 // Open finds the transaction logs and snapshots in dirs. Each is a folder version-2, a dataDir or
 // dataLogDir that has one, or a single file. It fails if one of them does not exist, or has neither
-// log nor snapshot. It reads only the first entry of each log.
+// log nor snapshot and is no version-2, or if there is none in all of them. It reads only the first
+// entry of each log.
 func Open(dirs ...string) (*Log, error) {
 	l := &Log{}
 	if len(dirs) == 0 {
@@ -68,6 +69,9 @@ func Open(dirs ...string) (*Log, error) {
 		if err := l.add(dir, seen); err != nil {
 			return nil, err
 		}
+	}
+	if len(l.logs)+len(l.snaps) == 0 {
+		return nil, fmt.Errorf("transaction logs: no log.* or snapshot.* of ZooKeeper in %q", dirs)
 	}
 	slices.SortStableFunc(l.logs, func(a, b *logFile) int { return cmp.Compare(a.first, b.first) })
 	slices.SortStableFunc(l.snaps, func(a, b *Snapshot) int { return cmp.Compare(a.Zxid, b.Zxid) })
@@ -138,7 +142,7 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 			l.snaps = append(l.snaps, &Snapshot{Path: path, Zxid: zxid, Size: size, dir: index, compression: compression})
 		}
 	}
-	if !found {
+	if !found && filepath.Base(dir) != "version-2" { // a dataDir apart from the logs may have no snapshot yet
 		return fmt.Errorf("transaction logs: no log.* or snapshot.* of ZooKeeper in %q", dir)
 	}
 	return nil

@@ -302,7 +302,14 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%q: %d logs", dirs, logs)
 		}
 	}
-	for _, dirs := range [][]string{{}, {filepath.Join(parent, "none")}, {t.TempDir()}} {
+	empty := filepath.Join(t.TempDir(), "version-2")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if l := mustOpen(t, empty, version2); len(l.logs) != 1 || len(l.Dirs()) != 2 {
+		t.Errorf("with a dataDir without snapshots: %v", l.Dirs())
+	}
+	for _, dirs := range [][]string{{}, {empty}, {filepath.Join(parent, "none")}, {t.TempDir()}} {
 		if _, err := Open(dirs...); err == nil {
 			t.Errorf("%q: no error", dirs)
 		} else if len(dirs) > 0 && !strings.Contains(err.Error(), dirs[0]) {
