@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -362,11 +363,16 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	return os.Rename(tmp.Name(), name)
 }
 
+// heapGrowth is how much the heap may grow until it is collected, in percent: what is kept of each lock
+// matters more than the time, and an operator may read the logs on a server.
+const heapGrowth = 40
+
 // showReading shows the progress of reading logs on a terminal, after barInterval and until end is
-// called. Elsewhere it shows nothing.
+// called. Elsewhere it shows nothing. Until then the heap is kept small.
 func showReading(errs io.Writer, logs *txnlog.Log) (end func()) {
+	usual := debug.SetGCPercent(heapGrowth)
 	if !app.IsTerminal(errs) {
-		return func() {}
+		return func() { debug.SetGCPercent(usual) }
 	}
 	var bar *progressbar.ProgressBar
 	began := time.Now()
@@ -383,6 +389,7 @@ func showReading(errs io.Writer, logs *txnlog.Log) (end func()) {
 		_ = bar.Set64(min(read, total-1)) // reaching the maximum would finish the bar
 	}
 	return func() {
+		debug.SetGCPercent(usual)
 		if bar != nil && once.CompareAndSwap(false, true) {
 			_ = bar.Clear() // if it fails, the bar stays on the screen
 		}

@@ -54,7 +54,7 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	}
 	q := m.queue(lock)
 	if q.find(name.Node) >= 0 && q.sure() {
-		m.restored(q, false)
+		m.restored(q)
 	}
 	q.add(e)
 	m.mortal = m.mortal || op.Ephemeral
@@ -111,7 +111,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 			return
 		}
 		if q = m.queue(lock); q.sure() {
-			m.restored(q, false)
+			m.restored(q)
 		}
 		// The entry was created before the log began, or in a gap.
 		m.found(lock, name, &txnlog.Node{Data: op.Data, Mtime: t.Time, Version: op.Version}, false).written = m.clock.point

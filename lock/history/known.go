@@ -140,15 +140,10 @@ func (m *Machine) dispute(t *txnlog.Txn) {
 }
 
 // restored tells that the servers' data was replaced before this transaction, which contradicts what
-// is known of the lock. Then nothing is known any more. made: the lock's node is new, and so without
-// entries.
-func (m *Machine) restored(q *queue, made bool) {
-	e := m.event(Restored, q.name)
-	m.tell(q, e)
+// is known of the lock. Then nothing is known any more.
+func (m *Machine) restored(q *queue) {
+	m.tell(q, m.event(Restored, q.name))
 	m.Gap()
-	for i := len(q.entries) - 1; i >= 0 && made; i-- {
-		m.vanish(q, i)
-	}
 }
 
 // sure reports whether all entries of the lock, its kind and permits are known.

@@ -357,3 +357,67 @@ func TestJobRecord(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestDisputed: a transaction on which the folders differ has no effect. The locks that it touches are not
+// known until an entry that excludes all others has recorded its grant.
+func TestDisputed(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").take(3, "m", "z").do(1, del(e("l", 0), anchorPath("l"), lockPath("l"))...).take(2, "l", "y")
+	l.txns[2].Disputed, l.txns[3].Disputed = true, true
+	l.after(time.Second).renew(2, "l", "y", 0).after(time.Second).renew(2, "l", "y", 0, l.granted)
+	l.join(4, "l", "w", 1).do(2, del(e("l", 0))...)
+	l.renew(4, "l", "w", 1, l.granted)
+	m, events := l.play(Options{At: []Asked{{Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 1<<32 + 4}, {Zxid: 1<<32 + 9}}})
+	var got []string
+	for _, moment := range m.Moments() {
+		got = append(got, told(moment))
+	}
+	want := []string{"0 within l=x m=z", "1 within l=?x m=z", "2 within l=?x m=z", "3 within l=w m=z"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	for _, e := range events {
+		if e.Kind == Granted && e.Who.Owner == "y" || e.Kind == Released && e.Who.Owner == "x" || e.Kind == Restored {
+			t.Errorf("told although it is not known: %s", brief(e))
+		}
+	}
+}
+
+// TestRestored: a lock's node that is made although it is there shows that the data was replaced. The earlier
+// hold has gone then, and other locks are not known until they are made anew.
+func TestRestored(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").take(1, "m", "x").after(time.Second).take(2, "l", "y").after(time.Second).take(2, "m", "y")
+	m, events := l.play(Options{At: []Asked{{Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 1<<32 + 4}}})
+	var got []string
+	for _, moment := range m.Moments() {
+		got = append(got, told(moment))
+	}
+	want := []string{"0 within l=x m=x", "1 within, others unknown l=y m=?x", "2 within, others unknown l=y m=y"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	var kinds []string
+	for _, e := range events[6:] {
+		kinds = append(kinds, brief(e))
+	}
+	wanted := []string{"1s restored l", "1s vanished l x", "1s made l by=y", "1s joined l y", "1s granted l y", "2s vanished m x", "2s made m by=y", "2s joined m y", "2s granted m y"}
+	if !slices.Equal(kinds, wanted) {
+		t.Errorf("got %q\nwant %q", kinds, wanted)
+	}
+}
+
+// TestNewRoot: below a root that the log creates there was nothing before.
+func TestNewRoot(t *testing.T) {
+	l := newTape()
+	l.do(1, create("/locks", nil)).join(1, "l", "x", 0)
+	m := New(Options{Root: "/locks"}, func(Event) {})
+	m.Gap()
+	for i := range l.txns {
+		m.Apply(&l.txns[i])
+	}
+	m.End()
+	if m.Blind() || told(m.Now()) != "0 within l=x" {
+		t.Errorf("blind %v, %s", m.Blind(), told(m.Now()))
+	}
+}

@@ -100,13 +100,16 @@ func (m *Machine) create(op *txnlog.Op) {
 	if p, err := znode.DecodeParent(op.Data); err == nil && p.Kind.IsLock() {
 		q := m.queue(name)
 		if q.raw != nil && q.sure() {
-			m.restored(q, true)
+			m.restored(q)
+		}
+		for i := len(q.entries) - 1; i >= 0; i-- { // a new node has none
+			m.vanish(q, i)
 		}
 		q.begins()
 		q.setParent(op.Data, p)
 		e := m.event(Made, name)
 		e.Of = string(p.Kind)
-		q.made = e // emitted later, when the transaction has shown its permits and client
+		q.made = &e // emitted later, when the transaction has shown its permits and client
 		m.touch(q)
 	}
 }
@@ -205,7 +208,7 @@ func (m *Machine) delete(path string) {
 		m.touch(q)
 		m.forget(q)
 	} else if _, ok := znode.Parse(node); ok && q.raw != nil && q.sure() {
-		m.restored(q, false)
+		m.restored(q)
 	}
 }
 

@@ -17,7 +17,7 @@ type queue struct {
 	entries   []*contender // in the order of the queue
 	names     []znode.Name // names of the entries, in the same order
 	ephemeral int          // number of entries that end with their session
-	made      Event        // the event Made, until it is emitted; without a Kind: none
+	made      *Event       // the event Made, until it is emitted; nil: none
 	touched   bool         // it is in Machine.touched
 
 	partial  bool                        // it may have entries that the files have not shown
@@ -133,9 +133,9 @@ func (m *Machine) tell(q *queue, e Event) {
 }
 
 func (m *Machine) tellMade(q *queue) {
-	if e := q.made; e.Kind != "" {
-		q.made, e.By = Event{}, m.by()
-		m.emit(e)
+	if e := q.made; e != nil {
+		q.made, e.By = nil, m.by()
+		m.emit(*e)
 	}
 }
 
@@ -145,7 +145,7 @@ func (m *Machine) capacity(q *queue, to int32) {
 	from := q.rules.Capacity
 	q.rules.Capacity = to
 	m.touch(q)
-	if q.made.Kind != "" {
+	if q.made != nil {
 		q.made.To = to
 		return
 	}
