@@ -113,7 +113,8 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 // session. It fails with [ErrInvalid] if an option is only for [Dial].
 //
 // A client made by New lacks the buffered reads, the bounded handshake and the server check of
-// Dial. If the client misses a reconnection, it notices a lost watch about a minute later. Servers
+// Dial. go-zookeeper 1.0.4 waits 6.7 session timeouts for a server that accepts the connection and says
+// nothing. If the client misses a reconnection, it notices a lost watch about a minute later. Servers
 // that have lost their data keep refusing the connection. After AddAuth, go-zookeeper 1.0.4 never
 // connects again if the write fails by which it repeats the credentials on a new connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {

@@ -145,6 +145,21 @@ func TestMissedByCron(t *testing.T) {
 	}
 }
 
+// TestDayFields: with a day of the month and a day of the week either suffices, also if one has a step.
+// For cron(8) a field that begins with a star means both.
+func TestDayFields(t *testing.T) {
+	s, err := cron.ParseStandard("0 0 */2 * MON")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC) // a Monday
+	for _, day := range []int{3, 5, 7, 8, 9, 11} {
+		if at = Exact(s).Next(at); at.Day() != day {
+			t.Fatalf("the next day is %v, want %d", at, day)
+		}
+	}
+}
+
 // TestExactLeavesOthers: other kinds of schedules stay, and a schedule without a zone is in that of its
 // argument.
 func TestExactLeavesOthers(t *testing.T) {

@@ -36,7 +36,8 @@
 //   - Z4: A sequential child's number is the count of all children ever created in its parent. A
 //     parent that is deleted and created again begins at 0.
 //   - Z5: A read may be stale. But a read that shows a write shows all earlier writes, and a
-//     session never goes back in time.
+//     session never goes back in time. (The exception is a restore of running servers by the admin
+//     server of ZooKeeper 3.9: it takes back writes, and drops watches. FAILURES.md says so.)
 //   - Z6: A watch fires once; package zkconn also fires it after a lost connection, and after about
 //     a minute. A deletion event proves that the node was deleted. Any other event only says "read
 //     again".
