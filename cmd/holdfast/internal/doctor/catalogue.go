@@ -32,7 +32,7 @@ type kind struct {
 // kinds are all kinds of findings, by their IDs.
 var kinds = map[string]kind{
 	"no-session": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
-		"Start a server there or name others with --servers, HOLDFAST_ZOOKEEPER or zookeeper.servers; see that no firewall, port or TLS setting is in the way."},
+		"Start a server there or name others with --servers, HOLDFAST_ZOOKEEPER or zookeeper.servers; see that no firewall, port, certificate or TLS setting is in the way, that the servers have a quorum, and that maxClientCnxns of zoo.cfg (by default 60 connections from one address) leaves room."},
 	"config-unusable": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
 		"Do what the finding says: give the file that the configuration names, or another owner, mode or content to it."},
 	"sasl-failed": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
