@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,106 +95,68 @@ func TestRootWithoutCreate(t *testing.T) {
 	})
 }
 
-// TestParentWithoutWrite: if the ACL denies writes to a lock's parent, clients enter in order, and
-// the parent is not changed.
+// TestParentWithoutWrite: if the ACL denies writes to a lock's node, each call fails with an error
+// that says so. The node is not changed, and nothing is left below it. Once the ACL permits writes,
+// the next call succeeds.
 func TestParentWithoutWrite(t *testing.T) {
-	each(t, "data", []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())}, func(w *world, data string) {
-		a, b, z := w.client("a"), w.client("b"), w.raw("admin")
-		w.unlock(w.lock(a, "y"))
-		w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		before := w.node("/locks/x")
-		h := w.lock(a, "x")
-		equal(w, "czxid of the token", h.Token().Czxid, w.node(h.EntryPath()).Stat.Czxid)
-		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, a, "x")
-		time.Sleep(3 * ttl)
-		w.alive(h)
-		w.waits(second, third)
-		equal(w, "the parent's version", w.node("/locks/x").Stat.Version, before.Stat.Version)
-		h = w.pass(h, second)
-		w.waits(third)
-		w.inOrder(h, third)
-		time.Sleep(time.Second)
-		w.hasNodes(1)
-		if data == "" { // the client remembers that writes are denied
-			got := w.cost("a", func() { h = w.lock(a, "x") })
-			isTrue(w, got.txns == 1, "Lock cost %v and %d transactions", got.requests, got.txns)
-			w.unlock(h)
+	for way, take := range map[string]func(context.Context, *lock.Client) (unlocker, error){
+		"lock": func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(ctx) },
+		"try":  func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(ctx) },
+		"barge": func(ctx context.Context, c *lock.Client) (unlocker, error) {
+			return c.Mutex("x", lock.WithBarging()).Lock(ctx)
+		},
+		"several": func(ctx context.Context, c *lock.Client) (unlocker, error) {
+			return c.All([]string{"x", "y"}).Lock(ctx)
+		},
+		"semaphore": func(ctx context.Context, c *lock.Client) (unlocker, error) {
+			return c.Semaphore("x", 3).Acquire(ctx, 1)
+		},
+	} {
+		for name, data := range map[string]string{"empty": "", "without a generation": string(znode.Parent{Kind: znode.Dir}.Encode())} {
+			subtest(t, way+" "+name, locktest.Options{}, func(w *world) {
+				a, z := w.client("a"), w.raw("admin")
+				w.unlock(w.lock(a, "other"))
+				w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
+				before := w.node("/locks/x").Stat
+				for range 3 {
+					fails(w, second(take(w.limited(ttl), a)), lock.ErrDenied, `"x"`, "write /locks/x: its ACL does not let us; clients need WRITE on a lock's node")
+				}
+				time.Sleep(time.Second)
+				after := w.node("/locks/x").Stat
+				isTrue(w, after.Version == before.Version && after.NumChildren == 0, "the node was %+v, and is %+v", before, after)
+				w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+				got, err := take(w.ctx, a)
+				w.ok(err)
+				w.ok(got.Unlock())
+			})
 		}
-	})
+	}
 }
 
-// TestKindOfAParentWithoutWrite: a client that may not write a lock's parent gets ErrKind for another
-// kind of lock, also while it waits for a lock of the right kind.
-func TestKindOfAParentWithoutWrite(t *testing.T) {
+// TestWriteDeniedLater: a client that may not write the node of a lock that is in use gets
+// ErrDenied, and ErrKind for a lock of another kind. The holder is not disturbed.
+func TestWriteDeniedLater(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		h, c := w.lock(w.dial("a"), "x"), w.dial("c")
+		a, c := w.dial("a"), w.dial("c")
+		h := w.lock(a, "x")
 		w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		ch := w.join("x", c.Mutex("x").Lock)
-		var joined atomic.Int32
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "c" && touches(r, "__READ__") {
-				joined.Add(1)
-			}
-			return locktest.Fault{}
-		})
+		fails(w, second(c.Mutex("x").Lock(w.limited(ttl))), lock.ErrDenied, "write /locks/x", "WRITE")
 		fails(w, second(c.RWMutex("x").RLock(w.limited(ttl))), lock.ErrKind, "/locks/x")
-		equal(w, "entries of the wrong kind", joined.Load(), 0)
-		w.inOrder(h, ch)
-	})
-}
-
-// TestOtherKindBelowAParentWithoutWrite: a client joined a mutex whose parent it may not write. If
-// another client makes the lock a semaphore, the first client gets ErrKind.
-func TestOtherKindBelowAParentWithoutWrite(t *testing.T) {
-	each(t, "adopted", bools, func(w *world, adopted bool) {
-		a, d, z := w.client("a"), w.client("d", lock.WithDigest("d", "secret")), w.raw("admin")
-		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
-		w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermWrite), zk.DigestACL(zk.PermWrite, "d", "secret")...))
-		w.unlock(w.lock(a, "x"))
-		w.unlock(w.lock(a, "x")) // the client remembers that writes are denied
-		if !adopted {
-			w.remove(z, "/locks/x")
-			d = w.client("d2")
-		}
-		h := w.take(permits(d.Semaphore("x", 3), 1))
-		fails(w, second(a.Mutex("x").Lock(w.limited(ttl))), lock.ErrKind, "/locks/x is a semaphore")
-		fails(w, second(a.LockAll(w.limited(ttl), "x", "y")), lock.ErrKind, "/locks/x is a semaphore")
+		fails(w, second(c.LockAll(w.limited(ttl), "x", "y")), lock.ErrDenied, "write /locks/x", "WRITE")
+		w.hasEntries("x", 1)
+		w.alive(h)
 		w.unlock(h)
-		time.Sleep(2 * time.Second)
-		w.hasEntries("x", 0)
 	})
 }
 
-// TestAllOfAParentWithoutWrite: LockAll takes a lock whose parent the client may not write.
-func TestAllOfAParentWithoutWrite(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		h := w.lock(a, "x")
-		w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		ch := w.queueAll(w.ctx, b, "x", "y")
-		w.waitsAll(ch)
-		w.unlock(h)
-		w.unlockAll(w.expectAll(ch))
-	})
-}
-
-// TestResizeOfAParentWithoutWrite: if the ACL forbids a client to adopt a lock's parent, Resize
+// TestResizeOfAParentWithoutWrite: if the ACL forbids a client to write a lock's node, Resize
 // returns ErrDenied, and leaves no entry.
 func TestResizeOfAParentWithoutWrite(t *testing.T) {
 	each(t, "permits", []int{1, 5}, func(w *world, permits int) {
 		a := w.client("a")
 		w.unlock(w.lock(a, "y"))
 		w.createACL(w.raw("admin"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		limited := w.limited(ttl)
-		var requests atomic.Int32
-		w.Intercept(func(locktest.Request) locktest.Fault { // without the error, Resize sends requests for ever
-			if requests.Add(1) > 1000 {
-				return locktest.Fault{Delay: ttl}
-			}
-			return locktest.Fault{}
-		})
-		fails(w, a.Semaphore("x", 3).Resize(limited, permits), lock.ErrDenied, "write /locks/x")
-		w.Intercept(nil)
+		fails(w, a.Semaphore("x", 3).Resize(w.limited(ttl), permits), lock.ErrDenied, "write /locks/x")
 		time.Sleep(2 * time.Second)
 		w.hasEntries("x", 0)
 	})
@@ -275,6 +236,7 @@ func TestParentWithoutDelete(t *testing.T) {
 			fails(w, second(take(w.ctx)), lock.ErrDenied, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
 		}
 		fails(w, second(a.LockAll(w.ctx, "x", "y")), lock.ErrDenied, `lock "x"`)
+		equal(w, "anchors and guards", len(w.anchors("x")), map[bool]int{true: 1}[adopted])
 		w.hasEntries("x", 0)
 	})
 }

@@ -3,6 +3,7 @@
 package lock_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -68,10 +69,11 @@ func TestRecreatedParent(t *testing.T) {
 			},
 			"empty, and adopted by another client": func(w *world, a *lock.Client, version int32) {
 				b := w.client("b")
-				before := w.remake(w.raw("other"), "x", "", version-1)
+				want := max(version, 2) // the adoption and the join each write the node
+				before := w.remake(w.raw("other"), "x", "", want-2)
 				h := w.lock(b, "x")
 				v := w.node(before.Path).Stat.Version
-				mustBeTrue(w, v == version && w.parent("x").Adopted, "the parent is at version %d, want %d, and adopted", v, version)
+				mustBeTrue(w, v == want && w.parent("x").Adopted, "the parent is at version %d, want %d, and adopted", v, want)
 				ch := w.queue(w.ctx, a, "x")
 				isTrue(w, w.parent("x").Adopted && len(w.anchors("x")) == 1, "the parent tells %+v, and has the anchors %q", w.parent("x"), w.anchors("x"))
 				w.waits(ch)
@@ -173,30 +175,63 @@ func TestParentRecreatedAsItIsJoined(t *testing.T) {
 	}
 }
 
-// TestAdoptionAfterALostReply: the reply to a join below an empty node is lost. The client finds its
-// entry and adopts the node, so a lock of another kind is refused there.
-func TestAdoptionAfterALostReply(t *testing.T) {
-	each(t, "all", bools, func(w *world, all bool) {
-		a, b := w.client("a"), w.client("b")
-		w.unlock(w.lock(b, "y"))
-		w.create(w.raw("other"), "/locks/x", "", 0)
-		hit := w.fault(func(r locktest.Request) bool {
-			return r.Label == "a" && r.Op == "multi" && touches(r, "/locks/x/") && !touches(r, "/locks/x/anchor-")
-		}, locktest.Fault{Drop: locktest.AfterApply})
-		if all {
-			w.lockAll(a, "x", "z")
-		} else {
-			w.lock(a, "x")
+// TestAdoptionWithAMishap: a request of an adoption, or its reply, is lost, or the session ends. The
+// client adopts the node in the end, so a lock of another kind is refused there. Nothing else is
+// left below the node.
+func TestAdoptionWithAMishap(t *testing.T) {
+	for name, request := range map[string]func(locktest.Request) bool{"guard": makesGuard, "write": adopts} {
+		for _, all := range bools {
+			t.Run(fmt.Sprintf("%s, several %v", name, all), func(t *testing.T) {
+				forEachMishap(t, func(w *world, mishap int) {
+					a, b := w.client("a"), w.client("b")
+					w.unlock(w.lock(b, "y"))
+					w.create(w.raw("other"), "/locks/x", "", 0)
+					hit := w.mishap(mishap, "a", request)
+					var got unlocker
+					if all {
+						got = w.lockAll(a, "x", "z")
+					} else {
+						got = w.lock(a, "x")
+					}
+					isTrue(w, hit(), "no mishap")
+					equal(w, "kind of the parent", w.parent("x").Kind, znode.Mutex)
+					fails(w, second(b.Semaphore("x", 3).Acquire(w.limited(ttl), 1)), lock.ErrKind, "/locks/x is a mutex")
+					w.ok(got.Unlock())
+					time.Sleep(2 * sessionTimeout)
+					equal(w, "nodes below the lock's", int(w.node("/locks/x").Stat.NumChildren), 1) // the anchor
+				})
+			})
 		}
-		isTrue(w, hit(), "no reply was lost")
-		equal(w, "kind of the parent", w.parent("x").Kind, znode.Mutex)
-		fails(w, second(b.Semaphore("x", 3).Acquire(w.limited(ttl), 1)), lock.ErrKind, "/locks/x is a mutex")
+	}
+}
+
+// TestClientDiesAsItAdopts: a client dies between the guard and the write of an adoption. Nothing is
+// left of it, and the node is as before.
+func TestClientDiesAsItAdopts(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		w.unlock(w.lock(a, "other"))
+		w.create(w.raw("other"), "/locks/x", "", 0)
+		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && adopts(r) }, func() { w.Partition("a") })
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.limited(ttl)) })
+		w.until("it dies", hit)
+		time.Sleep(time.Millisecond)
+		equal(w, "guards", len(w.anchors("x")), 1)
+		mustBe(w, (<-ch).err, context.DeadlineExceeded)
+		time.Sleep(2 * sessionTimeout)
+		n := w.node("/locks/x")
+		isTrue(w, n.Stat.Version == 0 && n.Stat.NumChildren == 0, "the node is %+v", n.Stat)
 	})
 }
 
-// adopts reports whether the request adopts a node as a lock's parent.
+// adopts reports whether the request makes a node a lock's parent: it replaces the guard by the
+// anchor, and writes the node. makesGuard reports whether the request creates the guard.
 func adopts(r locktest.Request) bool {
-	return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")
+	return r.Op == "multi" && len(r.Paths) == 3 && r.Paths[0] == r.Paths[1] && touches(r, "/anchor-") && r.Paths[2] != r.Paths[0]
+}
+
+func makesGuard(r locktest.Request) bool {
+	return r.Op == "multi" && len(r.Paths) == 3 && touches(r, "/anchor-") && r.Paths[0] == r.Paths[1] && r.Paths[1] == r.Paths[2]
 }
 
 // TestParentWrittenAsItIsAdopted: the adoption of a node does not overwrite what another program,
@@ -207,26 +242,26 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 		w.unlock(w.lock(a, "y"))
 		w.unlock(w.lock(b, "other"))
 		w.create(z, "/locks/x", "", 0)
-		var waits <-chan taken
-		w.before(func(r locktest.Request) bool {
-			return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
-		}, func() {
+		var h *lock.Hold
+		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && adopts(r) }, func() {
 			if by == "client" {
-				waits = start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-				time.Sleep(time.Second) // b joins, and adopts the node
+				h = w.lock(b, "x")
 			} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
 				w.Error(err)
 			}
 		})
-		h, err := a.Mutex("x").Lock(w.ctx)
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+		w.until("it is written", hit)
+		time.Sleep(time.Second)
 		if by == "program" {
-			mustBe(w, err, lock.ErrForeign)
+			mustBe(w, w.outcome(ch).err, lock.ErrForeign)
 			n := w.node("/locks/x")
 			isTrue(w, string(n.Data) == "not a lock" && len(w.anchors("x")) == 0, "the parent holds %q, with the anchors %q", n.Data, w.anchors("x"))
 			return
 		}
-		isTrue(w, err == nil && len(w.anchors("x")) == 1 && w.anchor("x").Permits == 0, "%v; the anchors are %q", err, w.anchors("x"))
-		w.unlock(w.pass(h, waits))
+		isTrue(w, len(w.anchors("x")) == 1 && w.anchor("x").Permits == 0, "the anchors are %q", w.anchors("x"))
+		w.waits(ch)
+		w.unlock(w.pass(h, ch))
 	})
 }
 

@@ -189,49 +189,6 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestUnwritableParentAtTheEndOfTheCounter: if an ACL forbids to write another program's empty node,
-// no client can delete the node at the end of its counter. Then a call fails instead of waiting for
-// ever. Once the ACL permits writes, the next call gets the lock.
-func TestUnwritableParentAtTheEndOfTheCounter(t *testing.T) {
-	each(t, "barging", bools, func(w *world, barging bool) {
-		a, z := w.dial("a"), w.raw("admin")
-		w.unlock(w.lock(a, "other"))
-		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		w.unlock(w.lock(a, "x"))
-		w.setSequence("x", math.MaxInt32)
-		var opts []lock.LockOption
-		if barging {
-			opts = append(opts, lock.WithBarging())
-		}
-		for _, ch := range w.callers(w.limited(10*ttl), 3, a.Mutex("x", opts...).Lock) {
-			fails(w, (<-ch).err, lock.ErrDenied, "write /locks/x, whose counter is at its end: its ACL does not let us")
-		}
-		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrDenied)
-		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
-		w.unlock(w.lock(a, "x", opts...))
-	})
-}
-
-// TestACLOpenedBeforeTheEndOfTheCounter: a client has found that it may not write another program's
-// node, and the ACL is opened while the client uses the lock. At the end of the counter a call
-// adopts the node, and gets the lock.
-func TestACLOpenedBeforeTheEndOfTheCounter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("admin")
-		w.unlock(w.lock(a, "other"))
-		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		h := w.lock(a, "x")
-		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
-		w.setSequence("x", math.MaxInt32)
-		ch := start(func() (*lock.Hold, error) { return a.Mutex("x", lock.WithTTL(2*ttl)).Lock(w.ctx) })
-		time.Sleep(ttl)
-		w.unlock(h)
-		got := <-ch
-		w.ok(got.err)
-		w.unlock(got.hold)
-	})
-}
-
 // TestOverflowedEntryIsGivenUp: if the caller gives up, or another client deletes the entry, while
 // the client withdraws its overflowed entry, no node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {

@@ -24,7 +24,7 @@
 #define ABSENT          255             /* ... or its generation */
 #define DRAWN(i)        ((i) * 8 + sent[i] + 1)
 
-mtype:mode = { idle, entering, reading, marking, waiting, held, leaving };
+mtype:mode = { idle, guarding, reading, marking, waiting, held, leaving };
 mtype:data = { blank, foreign, ours };
 
 /* What the ensemble has: the parent, */
@@ -36,6 +36,7 @@ bit  adopted;
 byte ver;
 byte next;
 byte anchor;            /* the generation of the anchor; 0: there is none */
+bit  guard[N];          /* the guards of clients that adopt it */
 /* and the entries. */
 bit  there[ALL];
 byte seq[ALL];
@@ -63,13 +64,13 @@ byte k, count;          /* scratch, for one step only */
 #define ENTRIES         (there[0] + there[1] + there[2])
 #define AHEAD(i)        (there[0] && seq[0] < seq[i] || there[1] && seq[1] < seq[i] || there[2] && seq[2] < seq[i])
 #endif
-#define CHILDREN        (ENTRIES + (anchor != 0))
+#define CHILDREN        (ENTRIES + (anchor != 0) + guard[0] + guard[1])
 
-/* The write of an adoption checks our own entry, and has the version that was read since. */
+/* The write of an adoption deletes our guard, and has the version that was read since. */
 #ifdef ADOPTED_UNPROVEN
 #define PROVEN(i)       true
 #else
-#define PROVEN(i)       (there[i])
+#define PROVEN(i)       (guard[i])
 #endif
 #ifdef ADOPTED_UNVERSIONED
 #define UNCHANGED(i)    true
@@ -100,7 +101,8 @@ inline write_ours(g, a) {
 }
 
 inline no_parent() {
-	exists = 0; alien = 0; data = blank; gen = 0; adopted = 0; ver = 0; next = 0; anchor = 0
+	exists = 0; alien = 0; data = blank; gen = 0; adopted = 0; ver = 0; next = 0; anchor = 0;
+	guard[0] = 0; guard[1] = 0
 }
 
 inline delete_parent() {
@@ -145,7 +147,7 @@ end:	do
 		:: exists && data == blank -> rver[i] = ver; mode[i] = marking
 		:: exists && data == ours && gen == missed[i] -> rver[i] = ver; mode[i] = marking
 #else
-		:: exists && (data == blank || data == ours && gen == missed[i]) -> mode[i] = entering
+		:: exists && (data == blank || data == ours && gen == missed[i]) -> mode[i] = guarding
 #endif
 		fi }
 	:: d_step { mode[i] == idle && turn[i] < TURNS && believed[i] == ABSENT ->
@@ -169,41 +171,32 @@ end:	do
 		fi }
 
 	/* Adopt. */
-	:: d_step { mode[i] == entering ->
+	:: d_step { mode[i] == guarding ->
 		if
-		:: !exists -> printf("%d: does not create an entry, the parent has gone\n", i); rest(i)
+		:: !exists -> printf("%d: does not create a guard, the parent has gone\n", i); rest(i)
 		:: else ->
-			printf("%d: creates an entry under a random name\n", i);
-			there[i] = 1; seq[i] = next; next++;
+			printf("%d: creates a guard\n", i);
+			guard[i] = 1;
 			mode[i] = reading
 		fi }
 	:: d_step { mode[i] == reading ->
 		printf("%d: reads the parent again: %d, %e, %d\n", i, exists, data, gen);
-		rver[i] = 0;
 		if
-		:: !exists || !there[i] -> rest(i)
-		:: exists && there[i] && data == foreign -> turn[i]++; theirs[i] = 1; mode[i] = leaving
-		:: exists && there[i] && (data == blank || data == ours && gen == missed[i]) -> rver[i] = ver; mode[i] = marking
-		:: exists && there[i] && data == ours && gen != missed[i] ->
-			believed[i] = gen; theirs[i] = adopted;
-			turn[i]++; missed[i] = 0;
-			mode[i] = waiting
+		:: exists && (data == blank || data == ours && gen == missed[i]) -> rver[i] = ver; mode[i] = marking
+		:: exists && data == foreign -> guard[i] = 0; turn[i]++; rest(i)
+		:: else -> guard[i] = 0; rest(i)
 		fi }
 	:: d_step { mode[i] == marking ->
 		if
-		:: !exists || !PROVEN(i) -> printf("%d: its entry has gone\n", i); rest(i)
-		:: exists && PROVEN(i) && !UNCHANGED(i) -> printf("%d: does not adopt the parent, which was written\n", i); mode[i] = (there[i] -> reading : idle); rver[i] = 0
 		:: exists && PROVEN(i) && UNCHANGED(i) ->
 			anchor = DRAWN(i); believed[i] = anchor; sent[i]++;
 			printf("%d: adopts the parent, as generation %d\n", i, anchor);
 			write_ours(anchor, 1);
-#ifdef ADOPTED_UNPROVEN
-			joined(i, 1)
-#else
-			theirs[i] = 1; turn[i]++; missed[i] = 0; rver[i] = 0;
-			mode[i] = waiting
-#endif
-		fi }
+			theirs[i] = 1
+		:: else -> printf("%d: does not adopt the parent\n", i)
+		fi;
+		guard[i] = 0;
+		rest(i) }
 
 	/* Wait, hold. */
 	:: d_step { mode[i] == waiting && there[i] && (first[i] || !AHEAD(i)) ->

@@ -104,7 +104,7 @@ var wrong = []check{
 	{name: "join-forgotten", model: queue, size: "a place forgets the join in flight when its caller gives up", defs: "-DN=2 -DCALLS=1 -DLAPSES=0 -DFORGOTTEN", refutes: nothing},
 	{name: "find-unsynced", model: queue, size: "a lost create is looked for on a server that lags", defs: "-DN=2 -DCALLS=1 -DLAPSES=0 -DUNSYNCED", refutes: nothing},
 
-	{name: "adopted-unproven", model: adopt, size: "the parent is adopted on the version read, without an entry of ours", defs: "-DADOPTED_UNPROVEN -DDEEDS=3", refutes: strangers},
+	{name: "adopted-unproven", model: adopt, size: "the parent is adopted on the version read, without a guard", defs: "-DADOPTED_UNPROVEN -DDEEDS=3", refutes: strangers},
 	{name: "adopted-unversioned", model: adopt, size: "the parent is adopted on any version", defs: "-DADOPTED_UNVERSIONED", refutes: strangers},
 	{name: "adopted-ignored", model: adopt, size: "an adopted parent is deleted with the last entry", defs: "-DADOPTED_IGNORED", refutes: strangers},
 

@@ -32,10 +32,8 @@
 //
 //	<tag> <token> <sequence>
 //
-// The tag is the parent's generation. If the client cannot prove the generation, because the parent
-// is not adopted yet or an ACL forbids it, the tag is a random id. Either way no path of an entry
-// ever recurs, so a late delete or write cannot hit another entry. The token is the contender's
-// request:
+// The tag is the parent's generation. So no path of an entry ever recurs, and a late delete or write
+// cannot hit another entry. The token is the contender's request:
 //
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock

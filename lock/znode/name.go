@@ -93,7 +93,7 @@ func FormatID(n uint64) string {
 }
 
 // Prefix returns the name of an entry without its sequence, for a sequential create. The tag is
-// the parent's generation, or a random id.
+// the parent's generation.
 func Prefix(tag string, role Role) string { return tag + ownTokens[role] }
 
 // PermitsPrefix returns the prefix of an entry with that many permits of a semaphore, or of a

@@ -380,10 +380,10 @@ var broken = []struct {
 		return x.Zxid
 	}},
 	{name: "a node adopted without an anchor", rule: audit.Generation, edit: func(e *editor) int64 {
-		return e.cutOp(e.nth(1, create, "/locks/found/anchor"), create, "anchor")
+		return e.cutOp(e.nth(2, create, "/locks/found/anchor"), create, "anchor")
 	}},
 	{name: "an empty node adopted without the mark", rule: audit.Generation, edit: func(e *editor) int64 {
-		x := e.log[e.nth(1, create, "/locks/found/anchor")]
+		x := e.log[e.nth(2, create, "/locks/found/anchor")]
 		o := e.op(x, set, "/locks/found")
 		o.Data = []byte(strings.Replace(string(o.Data), `,"adopted":true`, "", 1))
 		return x.Zxid
@@ -426,8 +426,9 @@ var broken = []struct {
 		}
 		return joins.Zxid
 	}},
-	{name: "an adoption that proves no entry", rule: audit.Generation, edit: func(e *editor) int64 {
-		return e.cutOp(e.nth(1, check, "/locks/found/", "-lock-"), check, "-lock-")
+	{name: "an adoption without a guard", rule: audit.Generation, edit: func(e *editor) int64 {
+		e.cut(e.nth(1, create, "/locks/found/anchor"))
+		return e.cutOp(e.nth(1, del, "/locks/found/anchor"), del, "anchor")
 	}},
 	{name: "another program's data overwritten", rule: audit.Foreign, edit: func(e *editor) int64 {
 		i := e.nth(1, create, "/locks/theirs")

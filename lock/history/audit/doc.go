@@ -42,7 +42,7 @@
 //	holder      only a client whose turn has come sends a holder's transaction        lock: Hold.Txn
 //	generation  a parent is created with its anchor, and keeps its data; a join of    znode: Generation and anchor
 //	            that generation checks the anchor, and is of the parent's kind; an    queue: Joining
-//	            adoption checks an entry, and marks an empty node as adopted
+//	            adoption replaces a guard, and marks an empty node as adopted
 //	empty       a node is deleted without nodes below it, an anchor with its parent,  queue: Leaving
 //	            and an adopted parent only at the counter's end
 //	resize      permits are removed together with an entry that holds them            queue: Semaphores, elections

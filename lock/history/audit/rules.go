@@ -91,7 +91,7 @@ func (a *Audit) create(o *txnlog.Op) {
 	generation, anchor := znode.AnchorOf(path.Base(o.Path))
 	switch s := n.up.lock; {
 	case n.up.unseen || s == nil && anchor:
-	case anchor: // an anchor of another generation is a guard of the reaper, or the parent is adopted
+	case anchor: // an anchor of another generation is a guard, or the parent is adopted
 		a.judge(Generation, generation != s.Generation || a.has(txnlog.OpCreate, n.up.path) || a.has(txnlog.OpSetData, n.up.path), n, n.up, "an anchor is created, and its parent is not")
 	case n.entry != nil && n.entry.Leased():
 		a.session(a.txn.Session).ours = true
@@ -159,8 +159,8 @@ func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 		a.judge(Foreign, false, n, n, "another program's data is overwritten")
 	default:
 		adopted := was.Kind == "" || was.Adopted
-		proven := slices.ContainsFunc(a.txn.Ops, func(o txnlog.Op) bool { return o.Kind == txnlog.OpCheck && path.Dir(o.Path) == n.path })
-		a.judge(Generation, proven && is.Adopted == adopted && a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(is.Generation)), n, n, "%+v is adopted as %+v, without a check of an entry, an anchor or the right mark", was, is)
+		anchor := n.path + "/" + znode.Anchor(is.Generation) // it replaces the guard, which proves the node
+		a.judge(Generation, is.Adopted == adopted && a.has(txnlog.OpDelete, anchor) && a.has(txnlog.OpCreate, anchor), n, n, "%+v is adopted as %+v, without a guard, an anchor or the right mark", was, is)
 	}
 }
 

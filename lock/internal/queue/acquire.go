@@ -262,7 +262,7 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 func (e *Entry) successor(ctx context.Context) (*Entry, error) {
 	n := &Entry{
 		Kind: e.Kind, queue: e.queue, lock: e.lock, place: e.place, czxid: e.czxid,
-		parentVersion: e.parentVersion, generated: e.generated, alone: e.alone, adopted: e.adopted, keepParent: e.keepParent,
+		parentVersion: e.parentVersion, alone: e.alone, adopted: e.adopted, keepParent: e.keepParent,
 	}
 	if err := n.Succeed(ctx, n, &e.Entry); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // deleteOwedParents deletes the parent later.
 func (x *exit) deletesParentOnLeave() bool {
 	e := x.e
-	return e.alone && e.generated && !e.keepParent && !x.lock.stays(x.Clock.Mono())
+	return e.alone && !e.keepParent && !x.lock.stays(x.Clock.Mono())
 }
 
 // emptyParent is a parent without children except its anchor.

@@ -9,7 +9,7 @@
 //	   │                 │ ▲                     │   ▲                            ▲
 //	   │ refused:        │ │ its position is     │   │ handed off to the next     │
 //	   ▼ the parent      │ │ unknown: list       │   │ goroutine                  │ lost:
-//	 read it, adopt it,  │ │                     │   │ (package place)            │ Remove
+//	 read it, claim it,  │ │                     │   │ (package place)            │ Remove
 //	 make its ancestors  ▼ │                     ▼   │                            │
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
@@ -50,7 +50,7 @@
 //
 //	no parent    Create(P) Create(anchor) Create(P/<gen>-lock-) SetData(P, data, version 0)
 //	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, version)
-//	unknown      Create(P/<random>-lock-) Create(P/<random>) Delete(P/<random>)
+//	... adopted  Check(anchor) Create(P/<gen>-lock-) Create(P/<random>) Delete(P/<random>) SetData(P)
 //
 // No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
 // nothing. The server refuses a join whose client is wrong about the parent. Of Holdfast's clients
@@ -66,16 +66,21 @@
 // is a sample of the leader's clock. NumChildren 2, the anchor and the new entry, proves that there
 // is no other contender.
 //
-// The third kind joins a parent that this client did not create, or may not write. The last two
-// operations prove that the client may delete entries there.
+// The third kind is a client's first join below a parent that Holdfast has not created. The create
+// and the delete of a node without meaning prove that the client may delete entries there.
 //
 // A parent of another kind or format, or with foreign data, is refused and not touched. A parent
-// without a generation or its anchor is adopted, by an entry with a random name:
+// without a generation or its anchor is claimed (claim.go), that is, adopted before the join:
 //
-//	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
+//	read P; if it can be used:
+//	Create(guard, ephemeral) Delete(guard) Create(guard, ephemeral)
+//	read P again
+//	Delete(guard) Create(anchor) SetData(P, data, the version read)
 //
-// If the ACL forbids that, names stay random, and each join reads the parent, for its kind, and
-// lists. An adopted parent that had no data is deleted only at the end of its counter.
+// The guard has the anchor's name. While it is there, no client can delete P, so the write hits the
+// node that was read. A client needs CREATE, DELETE and WRITE on a lock's node; without them it gets
+// ErrDenied and leaves nothing behind. An adopted parent that had no data is deleted only at the end
+// of its counter.
 //
 // # Admission
 //
@@ -183,7 +188,7 @@
 //
 // # Sequence rollover
 //
-// An entry whose sequence is 2147483647 or negative is never granted (Z9). The entry leaves, and its client waits until the
-// parent, even an adopted one, has been deleted: the next parent counts from 0 again. If an ACL
-// forbids to adopt the parent, the client fails instead.
+// An entry whose sequence is 2147483647 or negative is never granted (Z9). The entry leaves, and its
+// client waits until the parent, even an adopted one, has been deleted: the next parent counts from 0
+// again.
 package queue

@@ -30,8 +30,7 @@ type Entry struct {
 
 	// The state at the join; constant after that.
 	czxid         int64
-	parentVersion int32 // data version of the parent
-	generated     bool  // the entry's name begins with the parent's generation
+	parentVersion int32 // data version of the parent; 0: the join's reply did not show it
 	alone         bool  // there was no other contender
 	adopted       bool  // the parent is adopted
 	keepParent    bool  // the parent stays when the entry leaves
@@ -50,13 +49,8 @@ func (e *Entry) Name() znode.Name {
 	return name
 }
 
-// generation returns the parent's generation; "" if the entry's name does not have it.
-func (e *Entry) generation() string {
-	if !e.generated {
-		return ""
-	}
-	return e.Name().Tag
-}
+// generation returns the parent's generation.
+func (e *Entry) generation() string { return e.Name().Tag }
 
 // parent returns the path of the lock.
 func (e *Entry) parent() string { return e.Path[:strings.LastIndexByte(e.Path, '/')] }

@@ -19,8 +19,7 @@ const guardAfter = 2
 // locks may be refused without end, because any of the beliefs can be outdated. If the process dies,
 // the server deletes the guards with the session.
 //
-// makeGuard does nothing if the server makes no ephemeral nodes for this session, or if the parent has
-// no generation: no client deletes such a parent.
+// makeGuard does nothing if the server makes no ephemeral nodes for this session.
 func (j *joiner) makeGuard(ctx context.Context) error {
 	if j.guard == "" {
 		j.guard = anchorPath(j.parent, j.newID())
@@ -29,7 +28,7 @@ func (j *joiner) makeGuard(ctx context.Context) error {
 		if err := j.know(ctx); err != nil {
 			return zkconn.Final(err)
 		}
-		if j.guarded || !j.belief.proven() {
+		if j.guarded {
 			return nil
 		}
 		d := j.draft(j.belief, j.Clock.Local())

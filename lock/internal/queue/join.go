@@ -65,9 +65,6 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 			d.ops = append(d.ops, d.probe()...)
 		}
 		d.ops = append(d.ops, &zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: c.lock.versionToWrite(&p)})
-	default:
-		d.prefix = c.prefix(znode.FormatID(d.attempt))
-		d.ops = append([]any{d.entry(sent)}, d.probe()...)
 	}
 	return d
 }
@@ -120,7 +117,7 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 		return e, position{}
 	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
-	e.czxid, e.parentVersion, e.generated = stat.Mzxid, stat.Version, true
+	e.czxid, e.parentVersion = stat.Mzxid, stat.Version
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	if d.parent.state == present && d.parent.shared > 0 && stat.Version == d.parent.version+1 {
 		d.parent.shared-- // no other client has joined since
@@ -203,8 +200,7 @@ func (a *all) join(ctx context.Context) error {
 }
 
 // attempt sends one transaction that creates all entries. If the outcome is unknown, it looks for
-// the entries. It adopts the parents whose kind the join has not proved; if that fails for one, it
-// withdraws all entries. Its error is for Retry.
+// the entries. Its error is for Retry.
 func (a *all) attempt(ctx context.Context) error {
 	if err := a.Conn.Ready(ctx); err != nil {
 		return err
@@ -254,20 +250,11 @@ func (a *all) attempt(ctx context.Context) error {
 	for _, j := range a.each { // the transaction has deleted them
 		j.guard, j.guarded = "", false
 	}
-	if err := a.together(ctx, func(j *joiner, ctx context.Context) error {
-		if j.belief.proven() {
-			return nil
-		}
-		return j.adopt(ctx, j.e)
-	}); err != nil {
-		a.withdraw()
-		return zkconn.Final(err)
-	}
 	return nil
 }
 
 // know sets the belief about the parent that the next attempt uses. It reads the parent if the belief
-// is unknown or does not fit the request.
+// is unknown or does not fit the request, and claims a node that is no lock's parent yet.
 func (j *joiner) know(ctx context.Context) error {
 	p := j.lock.believed()
 	if p.state == unknown || p.state != absent && p.kind != j.Kind || p.state == present && !j.fits(&p) {
@@ -277,14 +264,18 @@ func (j *joiner) know(ctx context.Context) error {
 		}
 		j.lastRead = p.generation
 	}
+	if p.state == unknown || p.state == present && p.generation == j.anchorless {
+		var err error
+		if p, err = j.claim(ctx); err != nil {
+			return err
+		}
+		j.anchorless = ""
+	}
 	if p.state == present {
 		j.checked = p.generation
 	}
 	if p.state == absent && j.denied {
 		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)
-	}
-	if p.state == present && p.generation == j.anchorless {
-		p = parent{state: unknown} // to be adopted
 	}
 	j.belief = p
 	return nil
@@ -319,9 +310,7 @@ func (a *all) refused(ctx context.Context, err error) error {
 		return err
 	}
 	for _, j := range a.each {
-		if j.lock.believed().state != unwritable {
-			j.lock.believe(parent{state: unknown, shared: j.lock.believed().shared})
-		}
+		j.lock.believe(parent{state: unknown, shared: j.lock.believed().shared})
 	}
 	return zkconn.Later(cause) // with a random pause, because other clients change the parents, too
 }
@@ -364,12 +353,11 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		j.lock.believe(parent{state: unknown, shared: shared})
 		return zkconn.ErrAgain
 	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
-		j.lock.believe(parent{state: unwritable, kind: j.Kind})
-		return zkconn.ErrAgain
+		return zkconn.Final(j.mayNotWrite())
 	case is(zk.ErrNoAuth) && op > d.at:
-		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, j.parent))
+		return zkconn.Final(j.mayNotDelete())
 	case is(zk.ErrNoAuth):
-		return zkconn.Final(fmt.Errorf("%w: create an entry below %s: its ACL does not let us", zkconn.ErrDenied, j.parent))
+		return zkconn.Final(j.mayNotCreate())
 	}
 	return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
 }

@@ -33,7 +33,7 @@ type exit struct {
 func newExit(e *Entry) *exit {
 	q := e.queue
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
-	if e.generated && e.Kind != znode.Semaphore {
+	if e.parentVersion > 0 && e.Kind != znode.Semaphore {
 		p := parent{state: present, kind: e.Kind, generation: e.generation(), adopted: e.adopted, version: e.parentVersion}
 		if !e.alone {
 			p.shared = sharedFor

@@ -15,10 +15,9 @@ import (
 type belief uint8
 
 const (
-	absent     belief = iota // there is no parent: the join creates it
-	unknown                  // the parent must be read
-	present                  // there is a parent, with the anchor of its generation
-	unwritable               // there is a parent that this client may not write: each join lists
+	absent  belief = iota // there is no parent: the join creates it
+	unknown               // the parent must be read
+	present               // there is a parent, with the anchor of its generation
 )
 
 // parent is a client's belief about a lock's parent. The server checks it: a join with a wrong
@@ -55,9 +54,6 @@ func (p permits) capacity() int32 { return p.data().Capacity() }
 // refused, and costs one transaction and one read more.
 const sharedFor = 16
 
-// proven reports whether a join with this belief proves the kind of the parent.
-func (p *parent) proven() bool { return p.state == absent || p.state == present }
-
 func (p *parent) data() []byte {
 	return znode.Parent{Kind: p.kind, Generation: p.generation, Adopted: p.adopted}.Encode()
 }
@@ -66,7 +62,7 @@ func anchorPath(parent, generation string) string { return parent + "/" + znode.
 
 // readParent reads the parent and, for a semaphore, the anchor. It records the result as the lock's
 // belief, unless the state is unknown. The state is unknown if the parent has no generation, or if
-// a semaphore's anchor is missing; then the next join adopts the parent. readParent fails if this
+// a semaphore's anchor is missing; then the next join claims the parent. readParent fails if this
 // contender cannot use the parent, or if a read fails.
 func (v *view) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {
@@ -162,61 +158,6 @@ func (v *view) check(n zkconn.Node) (znode.Parent, error) {
 		data.Generation = ""
 	}
 	return data, nil
-}
-
-// adopt turns a node without a generation or an anchor into a lock's parent: an empty node, as
-// zk.Lock, Curator and kazoo create, or an ancestor of locks that Holdfast made. The transaction
-// checks that the entry still exists below the node, so the node was not deleted and created again.
-// If the entry has gone, or an ACL forbids the writes, adopt corrects the belief and returns nil. If
-// an ACL forbade the writes before, adopt only checks the parent.
-func (c *contender) adopt(ctx context.Context, e *Entry) error {
-	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		n, err := c.Conn.GetSynced(ctx, c.parent)
-		if errors.Is(err, zk.ErrNoNode) {
-			c.lock.believe(parent{state: unknown})
-			return nil // the entry has gone with the node: a list shows that
-		}
-		if errors.Is(err, zk.ErrNoAuth) {
-			err = fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
-		}
-		if err != nil {
-			return zkconn.Final(err)
-		}
-		data, err := c.check(n)
-		if err != nil {
-			return zkconn.Final(err)
-		}
-		if c.lock.believed().state == unwritable {
-			return nil
-		}
-		if data.Generation != "" {
-			if _, err := c.Conn.GetSynced(ctx, anchorPath(c.parent, data.Generation)); !errors.Is(err, zk.ErrNoNode) {
-				c.lock.believe(parent{state: unknown}) // another client was quicker
-				return err
-			}
-		}
-		p := parent{state: present, kind: c.Kind, generation: c.newID(), adopted: data.Adopted || len(n.Data) == 0}
-		if c.Kind == znode.Semaphore {
-			p.anchor.made = c.Capacity
-		}
-		_, err = c.send(ctx,
-			&zk.CheckVersionRequest{Path: e.Path, Version: -1},
-			&zk.CreateRequest{Path: anchorPath(c.parent, p.generation), Data: p.anchor.data().Encode(), Acl: c.anchorACL},
-			&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version})
-		switch op, cause := zkconn.RefusedOp(err); {
-		case err == nil:
-			c.lock.believe(p)
-		case errors.Is(cause, zk.ErrNoAuth):
-			c.lock.believe(parent{state: unwritable, kind: c.Kind})
-			return nil
-		case op == 0: // the entry has gone: a list shows that
-			c.lock.believe(parent{state: unknown})
-			return nil
-		case op == 2 && errors.Is(cause, zk.ErrBadVersion):
-			return zkconn.Later(err)
-		}
-		return err
-	})
 }
 
 // makeAncestors creates the missing nodes above path, each marked as a node of Holdfast.

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -71,8 +70,6 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 		switch {
 		case err != nil:
 			return zkconn.Final(err)
-		case p.state != present && c.lock.believed().state == unwritable:
-			return zkconn.Final(fmt.Errorf("%w: write %s: its ACL does not let us, and without that no number of permits is kept", zkconn.ErrDenied, c.parent))
 		case p.state != present:
 			return zkconn.Final(errOvertaken)
 		case p.anchor.capacity() == to: // an earlier attempt was applied, or another client wrote the number

@@ -45,7 +45,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, in
 	}
 	created.Acquired = d.acquired
 	e := c.newEntry(c.path(found.Name), d.attempt, created)
-	e.czxid, e.generated = found.Stat.Czxid, d.parent.state != unknown && d.parent.state != unwritable
+	e.czxid = found.Stat.Czxid
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	c.lock.believe(parent{state: unknown})
 	return e, nil

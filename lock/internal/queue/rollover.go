@@ -51,11 +51,7 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 		deleted = len(names) == 0
 		switch {
 		case deleted && now == "":
-			denied := j.belief.state == unknown && j.lock.believed().state == unwritable // at this join
-			j.lock.believe(parent{state: unknown})                                       // the next join adopts the parent
-			if denied {
-				return fmt.Errorf("%w: write %s, whose counter is at its end: its ACL does not let us", zkconn.ErrDenied, j.parent)
-			}
+			j.lock.believe(parent{state: unknown}) // the next join claims the parent
 			return nil
 		case deleted:
 			if err := j.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {

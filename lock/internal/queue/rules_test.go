@@ -55,7 +55,7 @@ func TestDraftIsNew(t *testing.T) {
 	c := newContender(q, Request{Lock: "x", Kind: znode.Mutex})
 	attempts, generations := map[string]bool{}, map[string]bool{}
 	for range 3 {
-		for _, p := range []parent{{}, {state: present, kind: znode.Mutex, generation: generation}, {state: unwritable}} {
+		for _, p := range []parent{{}, {state: present, kind: znode.Mutex, generation: generation}} {
 			d := c.draft(p, clock.Instant{})
 			if attempts[znode.FormatID(d.attempt)] {
 				t.Errorf("the attempt %x comes again", d.attempt)

@@ -1,0 +1,147 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// claim makes a node without a generation, or without its anchor, the parent of a lock: an empty
+// node, as zk.Lock, Curator and kazoo create, or an ancestor of locks that Holdfast made. It returns
+// the belief about the parent, which may be that of another client that was quicker, or that there
+// is no parent any more. It creates nothing below a node that this contender cannot use.
+//
+// First it creates an ephemeral guard, which has the anchor's name. While the guard is there, no
+// client can delete the node. So the transaction that replaces the guard by the anchor writes the
+// node that was read after the guard was created, and proves that this client may write the node and
+// delete below it. If the client crashes, the guard goes with the session.
+func (c *contender) claim(ctx context.Context) (p parent, err error) {
+	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		if _, _, err := c.readUnclaimed(ctx); err != nil {
+			return c.unclaimable(ctx, &p, err)
+		}
+		p = parent{state: present, kind: c.Kind, generation: c.newID()}
+		guard := anchorPath(c.parent, p.generation)
+		if err := c.createGuard(ctx, guard); err != nil {
+			return err
+		}
+		err := c.replaceGuard(ctx, guard, &p)
+		if err != nil {
+			c.Tasks.Go(func() { c.removeGuard(guard) })
+			return c.unclaimable(ctx, &p, err)
+		}
+		c.lock.believe(p)
+		return nil
+	})
+	return p, err
+}
+
+// errClaimed is the error of a claim that another client, or a lost request of this one, has made
+// needless.
+var errClaimed = errors.New("the parent has an anchor, or has gone")
+
+// unclaimable handles an error of claim, and returns the error for Retry. After errClaimed it reads
+// the parent, and sets p.
+func (c *contender) unclaimable(ctx context.Context, p *parent, err error) error {
+	if !errors.Is(err, errClaimed) {
+		return err
+	}
+	if *p, err = c.readParent(ctx); err != nil {
+		return zkconn.Final(err)
+	}
+	if p.state == unknown {
+		return zkconn.Later(errClaimed)
+	}
+	return nil
+}
+
+// readUnclaimed reads a parent that has no generation, or lacks its anchor. It fails with errClaimed
+// if the parent has both, or has gone.
+func (c *contender) readUnclaimed(ctx context.Context) (n zkconn.Node, data znode.Parent, err error) {
+	n, err = c.Conn.GetSynced(ctx, c.parent)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return n, data, errClaimed
+	case errors.Is(err, zk.ErrNoAuth):
+		err = fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+	}
+	if err == nil {
+		data, err = c.check(n)
+	}
+	if err != nil {
+		return n, data, zkconn.Final(err)
+	}
+	if data.Generation == "" {
+		return n, data, nil
+	}
+	if _, err := c.Conn.GetSynced(ctx, anchorPath(c.parent, data.Generation)); err == nil {
+		return n, data, errClaimed
+	} else if !errors.Is(err, zk.ErrNoNode) {
+		return n, data, zkconn.Final(err)
+	}
+	return n, data, nil
+}
+
+// createGuard creates the guard. If an ACL forbids to delete the guard again, the server refuses the
+// transaction, so nothing is left behind.
+func (c *contender) createGuard(ctx context.Context, guard string) error {
+	create := &zk.CreateRequest{Path: guard, Acl: c.ACL, Flags: zk.FlagEphemeral}
+	_, err := c.send(ctx, create, &zk.DeleteRequest{Path: guard, Version: -1}, create)
+	switch op, cause := zkconn.RefusedOp(err); {
+	case zkconn.OutcomeOf(err) == zkconn.Ambiguous: // the next attempt has another guard
+		c.Tasks.Go(func() { c.removeGuard(guard) })
+	case errors.Is(cause, zk.ErrNoNode):
+		return zkconn.Later(err)
+	case errors.Is(cause, zk.ErrNoChildrenForEphemerals):
+		return zkconn.Final(fmt.Errorf("%w: %s is ephemeral and cannot have children", ErrForeign, c.parent))
+	case errors.Is(cause, zk.ErrNoAuth) && op == 1:
+		return zkconn.Final(c.mayNotDelete())
+	case errors.Is(cause, zk.ErrNoAuth):
+		return zkconn.Final(c.mayNotCreate())
+	}
+	return err
+}
+
+// replaceGuard replaces the guard by the anchor, and writes the parent; p gets the result.
+func (c *contender) replaceGuard(ctx context.Context, guard string, p *parent) error {
+	n, data, err := c.readUnclaimed(ctx)
+	if err != nil {
+		return err
+	}
+	p.adopted = data.Adopted || len(n.Data) == 0
+	if c.Kind == znode.Semaphore {
+		p.anchor.made = c.Capacity
+	}
+	replies, err := c.send(ctx,
+		&zk.DeleteRequest{Path: guard, Version: -1},
+		&zk.CreateRequest{Path: guard, Data: p.anchor.data().Encode(), Acl: c.anchorACL},
+		&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version})
+	switch op, cause := zkconn.RefusedOp(err); {
+	case err == nil:
+		p.version, p.session = replies[2].Stat.Version, c.Conn.Session()
+	case errors.Is(cause, zk.ErrNoAuth) && op == 2:
+		return zkconn.Final(c.mayNotWrite())
+	case errors.Is(cause, zk.ErrNoAuth):
+		return zkconn.Final(c.mayNotDelete())
+	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrBadVersion): // the session has ended, or another client was quicker
+		return zkconn.Later(err)
+	}
+	return err
+}
+
+func (v *view) mayNotCreate() error {
+	return fmt.Errorf("%w: create an entry below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
+}
+
+func (v *view) mayNotDelete() error {
+	return fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, v.parent)
+}
+
+func (v *view) mayNotWrite() error {
+	return fmt.Errorf("%w: write %s: its ACL does not let us; clients need WRITE on a lock's node", zkconn.ErrDenied, v.parent)
+}
