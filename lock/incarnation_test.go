@@ -212,7 +212,13 @@ func TestClientDiesAsItAdopts(t *testing.T) {
 		a := w.client("a")
 		w.unlock(w.lock(a, "other"))
 		w.create(w.raw("other"), "/locks/x", "", 0)
-		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && adopts(r) }, func() { w.Partition("a") })
+		hit := w.fault(func(r locktest.Request) bool {
+			if r.Label != "a" || !adopts(r) {
+				return false
+			}
+			w.Partition("a")
+			return true
+		}, locktest.Fault{Drop: locktest.BeforeApply})
 		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.limited(ttl)) })
 		w.until("it dies", hit)
 		time.Sleep(time.Millisecond)

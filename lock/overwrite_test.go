@@ -125,3 +125,29 @@ func TestJoinsOfSeveralClientsAreNotRefused(t *testing.T) {
 		atMost(w, "transactions", int(w.Transactions()-before), 2*holds+holds/4)
 	})
 }
+
+// TestEntryOfARestoredImage: a copy of a waiting process, restored from an image, waits with the same
+// entry. Its grant is not deleted by the other process, which queues again, and enters only when the
+// lease of that grant is over.
+func TestEntryOfARestoredImage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.client("a"), w.client("b"), w.raw("the image")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		entry := w.entries("x")[1].Path
+		record := w.record(entry)
+		record.AcquiredAt = time.Now().UnixMilli()
+		w.set(z, entry, record.Encode())
+		granted := time.Now()
+		time.Sleep(ttl / 2) // until b has found the entry overwritten
+		w.unlock(h)
+		time.Sleep(ttl/2 - time.Second)
+		w.waits(ch)
+		equal(w, "queued again", b.Stats().Requeued, 1)
+		w.node(entry)
+		got := w.await(ch)
+		isTrue(w, time.Since(granted) >= ttl+grace, "in %v after the grant of the other process", time.Since(granted))
+		isTrue(w, got.hold.EntryPath() != entry, "the hold has the entry of the other process")
+		w.finish(got.hold)
+	})
+}

@@ -4,6 +4,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -250,6 +251,31 @@ func (w *world) twice(c *lock.Client, names ...string) {
 	for range 2 {
 		for _, name := range names {
 			w.unlock(w.lock(c, name))
+		}
+	}
+}
+
+// TestNestedParentsAreDeleted: if a client has used a lock and another one below it, together or
+// not, it deletes the nodes of both, also if it closes.
+func TestNestedParentsAreDeleted(t *testing.T) {
+	for way, use := range map[string]func(w *world, c *lock.Client){
+		"together": func(w *world, c *lock.Client) { w.unlockAll(w.lockAll(c, "b", "b/c")) },
+		"together again": func(w *world, c *lock.Client) {
+			w.unlockAll(w.lockAll(c, "b", "b/c"))
+			w.unlockAll(w.lockAll(c, "b", "b/c"))
+		},
+		"one by one":    func(w *world, c *lock.Client) { w.twice(c, "b", "b/c", "b/c/d") },
+		"the other way": func(w *world, c *lock.Client) { w.twice(c, "b/c/d", "b/c", "b") },
+	} {
+		for _, closes := range bools {
+			subtest(t, fmt.Sprint(way, " closes ", closes), locktest.Options{}, func(w *world) {
+				a := w.dial("a")
+				w.unlock(w.lock(a, "other"))
+				if use(w, a); closes {
+					w.close(a)
+				}
+				w.empty()
+			})
 		}
 	}
 }

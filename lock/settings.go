@@ -1,6 +1,8 @@
 package lock
 
 import (
+	cryptorand "crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -57,10 +59,16 @@ func (s *settings) terms() lease.Terms {
 	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Fixed: s.fixed, Metadata: s.metadata}
 }
 
-// globalSource is the global source of math/rand/v2, which is safe for concurrent use.
-type globalSource struct{}
+// systemSource is the system's source of random numbers. A copy of this process that is restored from
+// an image shares the state of any generator of the process, and must not draw the same ids. It is
+// safe for concurrent use.
+type systemSource struct{}
 
-func (globalSource) Uint64() uint64 { return rand.Uint64() }
+func (systemSource) Uint64() uint64 {
+	var b [8]byte
+	_, _ = cryptorand.Read(b[:]) // never fails
+	return binary.NativeEndian.Uint64(b[:])
+}
 
 // newConfig returns the defaults, changed by the options. It fails if an option is not allowed.
 func newConfig(opts []Option) (*config, error) {
@@ -70,7 +78,7 @@ func newConfig(opts []Option) (*config, error) {
 		log:           zerolog.Nop(),
 		unlockTimeout: DefaultUnlockTimeout,
 		now:           clock.System(),
-		random:        rand.New(globalSource{}),
+		random:        rand.New(systemSource{}),
 	}
 	if host, err := os.Hostname(); err == nil {
 		c.host = host

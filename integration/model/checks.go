@@ -58,7 +58,7 @@ var right = []check{
 	{name: "readers-between", model: rw, size: "4 contenders; two give up", defs: "-DN=4 -DQUITS=2", whole: true},
 	{name: "queue-sends", model: queue, size: "2 processes, 2 calls and 3 sends each; a lost reply, a lease ends", defs: "-DN=2 -DSENDS=3"},
 	{name: "handover", model: hand, size: "3 processes, two writes each; two replies are lost, a lease ends", whole: true},
-	{name: "adopt", model: adopt, size: "2 clients, 2 turns each, and one of zk.Lock's; three deeds of people", defs: "-DDEEDS=3", whole: true},
+	{name: "adopt", model: adopt, size: "2 clients, 2 turns each, and one of zk.Lock's; two deeds of people", defs: "-DDEEDS=2", whole: true},
 	{name: "permits", model: sem, size: "4 contenders for 2 permits; one may lower them, one gives up", defs: "-DN=4 -DLOWERS=1"},
 	{name: "permits-raised", model: sem, size: "4 contenders, two of which never leave; two permits more, two give up", defs: "-DN=4 -DRAISES=2 -DSTAYS=2 -DQUITS=2"},
 	{name: "permits-three", model: sem, size: "4 contenders for 3 permits; two may lower them, one permit more, one gives up", defs: "-DN=4 -DPERMITS=3 -DLOWERS=2 -DRAISES=1"},

@@ -2,11 +2,11 @@ package znode
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,7 +77,11 @@ func (n Name) Prefix() string {
 }
 
 // NewID returns a new random id, as [FormatID] writes it.
-func NewID() string { return FormatID(rand.Uint64()) }
+func NewID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
 
 // ParseID returns the number of an id that [FormatID] made. Any other text is an error.
 func ParseID(id string) (uint64, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -94,12 +95,22 @@ func (c *contender) newEntry(path string, attempt uint64, created lease.Created)
 	return e
 }
 
-// newOrphan returns an ended entry for a node that an attempt of this client created and that must
-// be deleted whatever its version.
-func newOrphan(q *Queue, path string, kind znode.Kind, keepParent bool, terms lease.Terms) *Entry {
+// removeOrphan deletes, in the background, a node that an attempt of this client has created and that
+// should not exist. It leaves a node that another client owns.
+func (q *Queue) removeOrphan(path string, kind znode.Kind, keepParent bool, terms lease.Terms) {
 	e := &Entry{Kind: kind, queue: q, keepParent: keepParent}
 	e.InitEnded(e, path, terms, lease.ErrWithdrawn)
-	return e
+	e.removeIf(func(n zkconn.Node) bool { return !ownedByAnother(n, terms.Incarnation) },
+		"an orphaned entry could not be deleted, and is left to expire")
+}
+
+// ownedByAnother reports whether the node of an orphan has another owner: the node shows an attach,
+// or a grant that this client has not written. This client never writes an orphan again. So a grant
+// that is not from the create is another client's: a copy of this process, that was restored from an
+// image, has the same entries.
+func ownedByAnother(n zkconn.Node, incarnation int32) bool {
+	r, err := znode.DecodeRecord(n.Data)
+	return err == nil && (r.Granted() && n.Stat.Version > 0 || r.Incarnation != incarnation)
 }
 
 // LossOf returns the error of a loss; see [lease.Owner].
@@ -135,6 +146,6 @@ func (e *Entry) withdraw() {
 	default: // the node may still exist, or appear again, and would be ahead of the next entry
 		e.CheckParentLater()
 		e.queue.orphans.add(znode.FormatID(e.Attempt), e.queue.Clock.Mono())
-		newOrphan(e.queue, e.Path, e.Kind, e.keepParent, e.Terms).Remove()
+		e.queue.removeOrphan(e.Path, e.Kind, e.keepParent, e.Terms)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,9 +178,13 @@ func (x *exit) gone() {
 func (e *Entry) CheckParentLater() { e.queue.tidy.checkLater(e.parent(), e.keepParent) }
 
 // LeaveAll deletes the nodes of entries of different locks, in one transaction if possible. For
-// each entry it returns the result that Leave would have.
+// each entry it returns the result that Leave would have. The entries are sorted by the names of
+// their locks. The last one leaves first, because a lock's node below another lock's must go first.
 func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	xs, members, errs := make([]*exit, len(es)), make([]zkconn.Member, len(es)), make([]error, len(es))
+	es = slices.Clone(es)
+	slices.Reverse(es)
+	defer slices.Reverse(errs)
 	for i, e := range es {
 		xs[i] = newExit(e)
 		members[i] = xs[i].member()
@@ -259,6 +264,13 @@ func (x *exit) remove(first error) {
 // removeIfBroken reads, in the background, an entry that another client has written. If the hold
 // was force-released, it deletes the node, because the force-release waits for that.
 func (e *Entry) removeIfBroken() {
+	e.removeIf(func(n zkconn.Node) bool { return errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) },
+		"an entry that another client has written could not be read; if it was force-released it is left to expire")
+}
+
+// removeIf reads, in the background, the node of an ended entry, and deletes it on the version that
+// it has read, if mayGo returns true. left is the log message if that fails.
+func (e *Entry) removeIf(mayGo func(zkconn.Node) bool, left string) {
 	q := e.queue
 	ok := q.Tasks.Go(func() {
 		defer e.CheckParentLater()
@@ -266,7 +278,7 @@ func (e *Entry) removeIfBroken() {
 		defer cancel()
 		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 			n, err := q.Conn.GetSynced(ctx, e.Path)
-			if errors.Is(err, zk.ErrNoNode) || err == nil && !errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) {
+			if errors.Is(err, zk.ErrNoNode) || err == nil && !mayGo(n) {
 				return nil
 			} else if err != nil {
 				return err
@@ -279,8 +291,7 @@ func (e *Entry) removeIfBroken() {
 		})
 		if err != nil {
 			q.removals.noteLeftBehind(err)
-			q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
-				Msg("an entry that another client has written could not be read; if it was force-released it is left to expire")
+			q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).Msg(left)
 		}
 	})
 	if !ok {

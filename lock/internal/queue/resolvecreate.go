@@ -115,7 +115,7 @@ func (ds drafts) remove() {
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(ds[0].attempt)).
 			Msg("an orphaned entry may have been created; it is deleted when it appears, or left to expire")
 	case found != nil:
-		newOrphan(c.Queue, c.path(found.Name), c.Kind, c.KeepParent, c.Terms).Remove()
+		c.Queue.removeOrphan(c.path(found.Name), c.Kind, c.KeepParent, c.Terms)
 	default:
 		c.tidy.checkLater(c.parent, c.KeepParent)
 	}
@@ -165,6 +165,6 @@ func (o *orphans) count() int {
 // removeOrphan deletes an entry, in the background, if its attempt is an orphan.
 func (v *view) removeOrphan(e *znode.Entry) {
 	if e.Record.Attempt != "" && v.orphans.has(e.Record.Attempt) {
-		newOrphan(v.Queue, v.path(e.Name), v.Kind, v.KeepParent, v.Terms).Remove()
+		v.Queue.removeOrphan(v.path(e.Name), v.Kind, v.KeepParent, v.Terms)
 	}
 }

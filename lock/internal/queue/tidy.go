@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -104,29 +105,32 @@ func (t *tidier) tidyAll(due map[string]*duty) {
 	defer cancel()
 	var mu sync.Mutex
 	var empty []emptyParent
+	above := t.above(due) // such a lock's node is checked again when those below have gone
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, tidyBatch)
-	for path, d := range due {
+	for parent, d := range due {
 		switch {
 		case d.keep:
 			t.close(d.lock)
 			continue
 		case t.inUse(d.lock) && t.Closing.Err() == nil:
-			t.postpone(path, d)
+			t.postpone(parent, d)
 			continue
 		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			ops, err := t.readEmpty(ctx, path, d)
+			ops, err := t.readEmpty(ctx, parent, d)
 			switch {
 			case err != nil:
-				t.notTidied(path, d, err)
+				t.notTidied(parent, d, err)
+			case ops == nil && above[parent]:
+				t.postpone(parent, d)
 			case ops == nil:
 				t.close(d.lock)
 			default:
 				mu.Lock()
-				empty = append(empty, emptyParent{path, d, ops})
+				empty = append(empty, emptyParent{parent, d, ops})
 				mu.Unlock()
 			}
 		})
@@ -135,6 +139,21 @@ func (t *tidier) tidyAll(due map[string]*duty) {
 	for batch := range slices.Chunk(empty, tidyBatch) {
 		t.deleteOwedParents(batch)
 	}
+}
+
+// above returns the paths above the nodes that this client checks, now or later.
+func (t *tidier) above(due map[string]*duty) map[string]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	above := map[string]bool{}
+	for _, duties := range []map[string]*duty{due, t.owed} {
+		for below, d := range duties {
+			for p := path.Dir(below); !d.keep && len(p) > len(t.Root) && !above[p]; p = path.Dir(p) {
+				above[p] = true
+			}
+		}
+	}
+	return above
 }
 
 // forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, or
