@@ -121,7 +121,7 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	// A busy server may start slowly. Meanwhile no lease may end, and no client may take the server
 	// for one that has lost its data.
 	c, sweeps := s.crowd(lock.WithTTL(long), lock.WithSessionTimeout(time.Minute), lock.WithLogger(zerolog.New(&log))), s.sweeper()
-	still := s.lock(s.client(), "still", lock.WithTTL(10*time.Minute), lock.WithoutRenewal())
+	still := s.lock(s.client(), "still", lock.WithTTL(10*time.Minute))
 	s.awaitSweeps(sweeps)
 
 	s.server.Kill()
@@ -135,7 +135,7 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	s.awaitSweeps(sweeps)
 	c.unhurt("a restart with another clock")
 	if !s.exists(still.EntryPath()) || still.Remaining() == 0 {
-		t.Errorf("the holder of a fixed lease has lost it: %v", still.Err())
+		t.Errorf("the holder of a long lease has lost it: %v", still.Err())
 	}
 	for _, w := range c.waiters {
 		s.eventually("the waiters' client sees the step", func() bool { return w.Stats().Displacements > 0 })

@@ -455,7 +455,7 @@ func testReaperCredentials(t *testing.T, bin string) {
 	b.eventually("both are active", func() bool { return len(p.logged(saysStarted)) == 2 })
 	for _, team := range []string{"a", "b"} {
 		client := b.client(lock.WithRoot(b.root+"/"+team), lock.WithDigest(team, "secret-of-"+team), lock.WithTTL(time.Second))
-		h, err := client.Mutex("job", lock.WithoutRenewal()).Lock(b.ctx)
+		h, err := client.Mutex("job", lock.WithMaxHold(time.Second)).Lock(b.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,13 +17,13 @@ import (
 )
 
 // TestGiveUpWhileGrantIsRecorded: if the caller gives up while the client records the grant of a
-// fixed lease, no node is left. The hold does not count as lost, because no goroutine got it.
+// leader, no node is left. The hold does not count as lost, because no goroutine got it.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "x")
 		ctx, giveUp := context.WithCancel(w.ctx)
-		ch := w.queue(ctx, a, "x", lock.WithoutRenewal())
+		ch := w.campaign(ctx, a, "a")
 		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "setData" }, locktest.Fault{Delay: time.Second})
 		w.unlock(h)
 		w.until("the grant is written", hit)

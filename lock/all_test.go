@@ -197,21 +197,22 @@ func TestOneOfAllIsRefused(t *testing.T) {
 	}
 }
 
-// TestFixedLeasesOfAll: the fixed leases of several locks begin when all locks are held.
-func TestFixedLeasesOfAll(t *testing.T) {
+// TestMaxHoldOfAll: the max_hold of several locks counts from when all locks are held.
+func TestMaxHoldOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
 		ch := start(func() (*lock.Holds, error) {
-			return a.All([]string{"x", "y"}, lock.WithoutRenewal()).Lock(w.ctx)
+			return a.All([]string{"x", "y"}, lock.WithMaxHold(ttl)).Lock(w.ctx)
 		})
 		time.Sleep(3*ttl - ttl/10)
 		w.unlock(h)
 		hs := w.expectAll(ch)
-		isTrue(t, hs.Remaining() >= ttl*9/10, "%v left of a lease that begins with the grant", hs.Remaining())
+		begun := time.Now()
 		<-hs.Context().Done()
-		mustBe(t, hs.Err(), lock.ErrExpired)
-		mustBe(t, hs.Unlock(), lock.ErrExpired)
+		inRange(t, "lasted", time.Since(begun), ttl-time.Second, ttl)
+		mustBe(t, hs.Err(), lock.ErrMaxHold)
+		mustBe(t, hs.Unlock(), lock.ErrMaxHold)
 		w.empty()
 	})
 }

@@ -151,13 +151,9 @@ func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit fun
 // the hold ends with the shorter lease, because the entry may already have it. An Extend to a
 // longer lease changes nothing before it is acknowledged.
 func TestShorteningThatCannotBeReadBack(t *testing.T) {
-	eachPair(t, "code, fixed", []int32{codeNoAuth, codeQuota}, bools, func(w *world, code int32, fixed bool) {
+	each(t, "code", []int32{codeNoAuth, codeQuota}, func(w *world, code int32) {
 		a, b := w.client("a"), w.client("b")
-		var opts []lock.LockOption
-		if fixed {
-			opts = append(opts, lock.WithoutRenewal())
-		}
-		h := w.lock(a, "x", opts...)
+		h := w.lock(a, "x")
 		ended := w.end(h)
 		hit := w.readBackRefused("a", h, code)
 		ctx := w.limited(3 * ttl)

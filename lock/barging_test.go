@@ -87,33 +87,6 @@ func TestBargingByItsOwnClock(t *testing.T) {
 	})
 }
 
-// TestBargingForAFixedLease: a barging call for a fixed lease has no entry while it waits, so
-// queued waiters enter first. The call also gets a lock that its own client unlocks.
-func TestBargingForAFixedLease(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding()), w.dial("b")
-		h := w.lock(a, "x", lock.WithoutRenewal())
-		barges := func(c *lock.Client) <-chan taken {
-			return w.callers(w.ctx, 1, c.Mutex("x", lock.WithBarging(), lock.WithoutRenewal()).Lock)[0]
-		}
-		barging := barges(b)
-		w.waits(barging)
-		w.hasEntries("x", 1)
-		queued := w.queue(w.ctx, a, "x", lock.WithoutRenewal())
-		w.unlock(h)
-		h = w.expect(queued).hold
-		w.waits(barging)
-		h = w.pass(h, barging)
-
-		inRange(t, "a fixed lease", h.Remaining(), ttl-time.Second, ttl)
-		w.finish(h)
-		h = w.lock(a, "x")
-		h = w.pass(h, barges(a))
-		w.alive(h)
-		w.finish(h)
-	})
-}
-
 // TestBargingTogether: the goroutines of several barging clients hold the lock one at a time, and
 // each gets it once. The goroutines of one client share their reads.
 func TestBargingTogether(t *testing.T) {

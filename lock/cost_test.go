@@ -291,7 +291,7 @@ func TestJoinWithAWrongAssumption(t *testing.T) {
 			w.unlock(w.lock(b, "x"))
 		}, refused, 2},
 		{"left to another", func(w *world, a, b *lock.Client) { // a's hold leaves the parent to b
-			h := w.lock(a, "x", lock.WithoutRenewal())
+			h := w.lock(a, "x")
 			ch := w.queue(w.ctx, b, "x")
 			w.unlock(w.pass(h, ch))
 		}, map[string]int{"getData": 1, "multi": 1}, 1}, // another client, or another program, has written the parent

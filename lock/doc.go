@@ -120,7 +120,7 @@
 //	    │         └ entry removed: queues again         ErrTaken    node overwritten
 //	    │                                               ErrAttached by another client
 //	    │                                               ErrBroken   by "holdfast break"
-//	    │                                               ErrMaxHold  the policy's limit
+//	    │                                               ErrMaxHold  the limit, see [WithMaxHold]
 //	    └ ctx ended: withdrawn                          ErrClosed   client closed
 //
 // The hold's context, the log, [Stats] and observers report a loss.

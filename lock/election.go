@@ -37,16 +37,14 @@ const MaxPriority = znode.MaxPermits
 type Election struct{ named }
 
 // Election returns the election of that name, as [Client.Mutex] does. The options may include
-// [WithPriority], but neither [WithBarging] nor [WithoutRenewal]. The policy's max_hold limits the
-// time that a candidate leads.
+// [WithPriority], but not [WithBarging]. MaxHold of the policy, or [WithMaxHold], limits the time that
+// a candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
 	e := &Election{named{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}}
 	switch {
 	case e.r.err != nil:
 	case e.r.barging:
 		e.r.err = invalid("option", "WithBarging", "is for a Mutex, and not for an Election")
-	case e.r.fixed:
-		e.r.err = invalid("option", "WithoutRenewal", "is not for an Election: a leader renews its lease")
 	default: // there must be room for a value
 		if _, err := withValue(e.r.metadata, ""); err != nil {
 			e.r.err = fmt.Errorf("lock %q: %w", name, err)

@@ -119,7 +119,6 @@ func TestElectionArguments(t *testing.T) {
 		c := w.dial("a")
 		for name, e := range map[string]*lock.Election{
 			"option WithBarging":        c.Election("x", lock.WithBarging()),
-			"option WithoutRenewal":     c.Election("x", lock.WithoutRenewal()),
 			"priority 0: must be":       c.Election("x", lock.WithPriority(0)),
 			"priority 1048577: must be": c.Election("x", lock.WithPriority(lock.MaxPriority+1)),
 			"\"election.value\": is":    c.Election("x", lock.WithMetadata(map[string]string{"election.value": "x"})),

@@ -61,7 +61,7 @@ var (
 // Reasons for the loss of a hold. A [LostError] matches [ErrLost], and one of these reasons or
 // [ErrClosed].
 var (
-	// ErrExpired: the lease ended before a renewal was acknowledged, or it was a fixed lease.
+	// ErrExpired: the lease ended before a renewal was acknowledged.
 	ErrExpired = lease.ErrExpired
 	// ErrRemoved: the entry was deleted.
 	ErrRemoved = lease.ErrRemoved

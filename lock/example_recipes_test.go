@@ -24,13 +24,13 @@ func ExampleWithBarging() {
 	// Output: refilled
 }
 
-// WithoutRenewal gives a lease of fixed length. Extend prolongs it as the work proceeds.
+// Extend gives a hold a longer lease, for example before a pause of the process.
 func ExampleHold_Extend() {
 	ctx := context.Background()
 	locks, done := newClient()
 	defer done()
 
-	hold := must(locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx))
+	hold := must(locks.Mutex("firmware", lock.WithTTL(time.Minute)).Lock(ctx))
 	defer hold.Unlock()
 	fmt.Println("for", hold.Remaining().Round(time.Minute))
 	check(hold.Extend(ctx, 10*time.Minute)) // counted from now

@@ -243,15 +243,15 @@ func ExampleHold_Context() {
 	locks, done := newClient()
 	defer done()
 
-	// The lease lasts 100 ms and is not renewed.
-	hold := must(locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
+	// The hold ends after 100 ms.
+	hold := must(locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithMaxHold(100*time.Millisecond)).Lock(ctx))
 	<-hold.Context().Done()
 	err := context.Cause(hold.Context())
 	fmt.Println("lost:", errors.Is(err, lock.ErrLost))
-	fmt.Println("expired:", errors.Is(err, lock.ErrExpired))
+	fmt.Println("by max_hold:", errors.Is(err, lock.ErrMaxHold))
 	// Output:
 	// lost: true
-	// expired: true
+	// by max_hold: true
 }
 
 func ExampleHold_Token() {
@@ -340,8 +340,8 @@ func ExampleHold_Txn() {
 	locks, done := newClient()
 	defer done()
 
-	// The lease lasts 100 ms and is not renewed.
-	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
+	// The hold ends after 100 ms.
+	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithMaxHold(100*time.Millisecond)).Lock(ctx))
 	err := hold.Txn(ctx,
 		lock.OpCreate("/config", []byte("v1"), 0, zk.WorldACL(zk.PermAll)),
 		lock.OpCreate("/config/limits", []byte("10"), 0, zk.WorldACL(zk.PermAll)))

@@ -346,7 +346,7 @@ func TestHandoffIsToTheSame(t *testing.T) {
 		a := w.dial("a", riding())
 		h := w.lock(a, "x")
 		for _, opts := range [][]lock.LockOption{
-			{lock.WithTTL(ttl / 2)}, {lock.WithMetadata(map[string]string{"k": "v"})}, {lock.WithoutRenewal()}, {lock.WithLocalWindow(0)},
+			{lock.WithTTL(ttl / 2)}, {lock.WithMetadata(map[string]string{"k": "v"})}, {lock.WithMaxHold(3 * ttl)}, {lock.WithLocalWindow(0)},
 		} {
 			other := w.queue(w.ctx, a, "x", opts...)
 			w.unlock(h)

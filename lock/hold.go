@@ -116,8 +116,7 @@ func (h *Hold) Remaining() time.Duration {
 // While the hold lasts, each call for the same Hold returns the same channel, so you can call
 // AtRisk in the select of a loop. Only one goroutine should receive from it. The channel is never
 // closed: select on the hold's context too. After the hold has ended, or after Unlock of this
-// handle, AtRisk returns nil. A fixed lease ([WithoutRenewal]) is never at risk, because its end is
-// known.
+// handle, AtRisk returns nil.
 func (h *Hold) AtRisk() <-chan time.Duration {
 	if h.unlocked.Load() {
 		return nil

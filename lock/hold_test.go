@@ -56,11 +56,11 @@ func TestContextAskedForLate(t *testing.T) {
 		a := w.dial("a")
 		ctx := context.WithValue(w.ctx, key{}, "mine")
 		for _, lost := range []bool{false, true} {
-			h, err := a.Mutex("x", lock.WithoutRenewal()).Lock(ctx)
+			h, err := a.Mutex("x", lock.WithMaxHold(ttl)).Lock(ctx)
 			w.ok(err)
 			why := lock.ErrUnlocked
 			if lost {
-				time.Sleep(ttl)
+				time.Sleep(ttl + time.Second)
 				why = lock.ErrLost
 			} else {
 				w.unlock(h)
@@ -219,15 +219,15 @@ func TestReentry(t *testing.T) {
 func TestReentryAfterLoss(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
-		h := w.lock(a, "x", lock.WithoutRenewal())
+		h := w.lock(a, "x", lock.WithMaxHold(ttl))
 		again, err := a.Mutex("x").Lock(h.Context())
 		w.ok(err)
 		w.end(h).wait()
 		other := w.lock(w.dial("b"), "x")
-		mustBe(t, second(a.Mutex("x").Lock(h.Context())), context.Canceled, lock.ErrLost, lock.ErrExpired)
+		mustBe(t, second(a.Mutex("x").Lock(h.Context())), context.Canceled, lock.ErrLost, lock.ErrMaxHold)
 		mustBe(t, second(a.Mutex("x").TryLock(context.WithoutCancel(h.Context()))), lock.ErrHeld)
 		for _, h := range []*lock.Hold{h, again} {
-			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrMaxHold)
 			mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		}
 		w.alive(other)
@@ -237,7 +237,8 @@ func TestReentryAfterLoss(t *testing.T) {
 
 func TestLostError(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())
+		h := w.lock(w.dial("a"), "x")
+		w.kill("a")
 		w.end(h).wait()
 		var lost *lock.LostError
 		if !errors.As(h.Err(), &lost) || lost.Lock != "x" || lost.Entry != h.EntryPath() || lost.Token != h.Token() || lost.Why != lock.ErrExpired {
@@ -276,12 +277,12 @@ func TestDo(t *testing.T) {
 		mustBe(t, m.Do(ctx2, func(context.Context) error { panic("called") }), context.Canceled, cause)
 
 		// The context of f ends with the hold.
-		err = a.Mutex("x", lock.WithoutRenewal()).Do(ctx, func(inner context.Context) error {
+		err = a.Mutex("x", lock.WithMaxHold(ttl)).Do(ctx, func(inner context.Context) error {
 			<-inner.Done()
-			mustBe(t, context.Cause(inner), lock.ErrLost, lock.ErrExpired)
+			mustBe(t, context.Cause(inner), lock.ErrLost, lock.ErrMaxHold)
 			return failure
 		})
-		mustBe(t, err, failure, lock.ErrLost, lock.ErrExpired)
+		mustBe(t, err, failure, lock.ErrLost, lock.ErrMaxHold)
 
 		// A panic passes through, and Do unlocks.
 		func() {
@@ -402,10 +403,10 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 func TestStatsCountHoldsAndWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
-		h, fixed := w.lock(a, "x"), w.lock(a, "y", lock.WithoutRenewal())
+		h, brief := w.lock(a, "x"), w.lock(a, "y", lock.WithMaxHold(ttl))
 		ch := w.queue(w.ctx, a, "x")
 		equal(t, "stats", a.Stats(), (lock.Stats{Holds: 2, Waiters: 1}))
-		w.end(fixed).wait()
+		w.end(brief).wait()
 		settle() // until the loss is counted
 		isTrue(t, a.Stats().Holds == 1 && a.Stats().Waiters == 1 && a.Stats().Lost == 1 && a.Stats().Renewals >= 2, "stats %+v", a.Stats())
 		w.unlock(w.pass(h, ch))

@@ -1,4 +1,4 @@
-// Leases: fixed ones, Extend, max_hold.
+// Leases: Extend, max_hold.
 
 package lock_test
 
@@ -13,46 +13,36 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-func TestFixedLeaseEndsOnTime(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		for _, waited := range []bool{true, false} {
-			var blocker *lock.Hold
-			if waited {
-				blocker = w.lock(b, "x")
-			}
-			ch := start(func() (*lock.Hold, error) { return a.Mutex("x", lock.WithoutRenewal()).Lock(w.ctx) })
-			if waited {
-				time.Sleep(5 * ttl) // a waiter is renewed all the same
-				w.waits(ch)
-				w.unlock(blocker)
-			}
-			got := w.await(ch)
-			h, ended := got.hold, w.end(got.hold)
-			r := w.record(h.EntryPath())
-			isTrue(t, r.Granted(), "waited %v: the grant of a fixed lease was not recorded at once: %+v", waited, r)
-			renewals := a.Stats().Renewals
-			version := w.node(h.EntryPath()).Stat.Version
-			ch = w.queue(w.ctx, b, "x")
-			// Other holds of the client are renewed just before the fixed lease ends.
-			var crowd []*lock.Hold
-			for i := range 40 {
-				time.Sleep(ttl / 200)
-				crowd = append(crowd, w.lock(a, fmt.Sprint("y", i)))
-			}
-			time.Sleep(time.Until(got.at.Add(ttl - ttl/50)))
-			if n := w.node(h.EntryPath()).Stat.Version; n != version || a.Stats().Renewals == renewals {
-				t.Errorf("waited %v: renewed %d times, others %d times", waited, n-version, a.Stats().Renewals-renewals)
-			}
-			at := ended.wait()
-			inRange(t, "a fixed lease lasted", at.Sub(got.at), ttl-ttl/100, ttl)
-			mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
-			w.unlock(crowd...)
-			next := w.await(ch)
-			w.inTurn(ended, next)
-			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
-			w.finish(next.hold)
+// TestWithMaxHold: the option limits each hold of a lock, also beside the policy's max_hold, of which
+// the shorter one counts. A wait does not count.
+func TestWithMaxHold(t *testing.T) {
+	const most = 3 * ttl
+	forEach(t, locktest.Options{}, map[string]struct {
+		policy, option, want time.Duration
+	}{
+		"alone": {0, most, most}, "shorter than the policy's": {2 * most, most, most}, "longer": {most, 2 * most, most}, "none": {most, 0, most},
+	}, func(w *world, c struct{ policy, option, want time.Duration }) {
+		a, b := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: c.policy})), w.dial("b")
+		blocker := w.lock(b, "x")
+		ch := w.queue(w.ctx, a, "x", lock.WithMaxHold(c.option))
+		time.Sleep(5 * ttl)
+		w.unlock(blocker)
+		got := w.await(ch)
+		ended := w.end(got.hold)
+		next := w.queue(w.ctx, b, "x")
+		inRange(w, "lasted", ended.wait().Sub(got.at), c.want-time.Millisecond, c.want+time.Millisecond)
+		mustBe(w, got.hold.Err(), lock.ErrLost, lock.ErrMaxHold)
+		last := w.await(next)
+		w.inTurn(ended, last)
+		atMost(w, "the next one entered after the end", last.at.Sub(ended.wait()), time.Second)
+		w.finish(last.hold)
+	})
+	subtest(t, "limits", locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		for _, d := range []time.Duration{-1, ttl - time.Millisecond, ttl + 1, lock.MaxTime + time.Millisecond} {
+			fails(w, a.Mutex("x", lock.WithMaxHold(d)).Validate(), lock.ErrInvalid, "max_hold", d.String())
 		}
+		mustBe(w, a.Mutex("x", lock.WithMaxHold(ttl)).Validate(), nil)
 	})
 }
 
@@ -86,35 +76,26 @@ func TestEndOfExtendedHoldInLongOutage(t *testing.T) {
 func TestExtend(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, MaxTTL: 3 * ttl, Grace: grace}))
-		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
-			h := w.lock(a, "x", opts...)
-			ended := w.end(h)
-			for _, d := range []time.Duration{3 * ttl, ttl / 2, ttl} {
-				w.ok(h.Extend(w.ctx, d))
-				inRange(t, "remaining after an extension", h.Remaining(), d-d/100, d)
-				equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, d.Milliseconds())
-			}
-			for d, rule := range map[time.Duration]string{
-				3*ttl + time.Millisecond: "max_ttl, 30s", lock.MinTTL - time.Millisecond: "at least 100ms",
-				time.Second + 1: "whole milliseconds", 0: "at least", -time.Second: "at least",
-			} {
-				fails(t, h.Extend(w.ctx, d), lock.ErrInvalid, "ttl", d.String(), rule)
-			}
-			isTrue(t, h.Remaining() >= ttl-ttl/100, "%v remain after extensions that were refused", h.Remaining())
-			w.ok(h.Extend(w.ctx, 2*ttl))
-			if opts == nil {
-				time.Sleep(4 * ttl) // later renewals keep the extended TTL
-				w.alive(h)
-				equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, (2 * ttl).Milliseconds())
-				w.unlock(h)
-				mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
-			} else {
-				before := time.Now()
-				inRange(t, "lasted after an extension", ended.wait().Sub(before), 2*ttl-ttl/50, 2*ttl+time.Millisecond)
-				mustBe(t, h.Extend(w.ctx, ttl), lock.ErrLost, lock.ErrExpired)
-			}
-			w.empty()
+		h := w.lock(a, "x")
+		for _, d := range []time.Duration{3 * ttl, ttl / 2, ttl} {
+			w.ok(h.Extend(w.ctx, d))
+			inRange(t, "remaining after an extension", h.Remaining(), d-d/100, d)
+			equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, d.Milliseconds())
 		}
+		for d, rule := range map[time.Duration]string{
+			3*ttl + time.Millisecond: "max_ttl, 30s", lock.MinTTL - time.Millisecond: "at least 100ms",
+			time.Second + 1: "whole milliseconds", 0: "at least", -time.Second: "at least",
+		} {
+			fails(t, h.Extend(w.ctx, d), lock.ErrInvalid, "ttl", d.String(), rule)
+		}
+		isTrue(t, h.Remaining() >= ttl-ttl/100, "%v remain after extensions that were refused", h.Remaining())
+		w.ok(h.Extend(w.ctx, 2*ttl))
+		time.Sleep(4 * ttl) // later renewals keep the extended TTL
+		w.alive(h)
+		equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, (2 * ttl).Milliseconds())
+		w.unlock(h)
+		mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
+		w.empty()
 	})
 }
 
@@ -123,7 +104,7 @@ func TestExtend(t *testing.T) {
 func TestShorteningCountsFromTheSend(t *testing.T) {
 	each(t, "fault", []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}}, func(w *world, fault locktest.Fault) {
 		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x", lock.WithoutRenewal())
+		h := w.lock(a, "x")
 		ended := w.end(h)
 		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
 		ctx := w.limited(time.Second)
@@ -140,7 +121,7 @@ func TestShorteningCountsFromTheSend(t *testing.T) {
 // it is acknowledged.
 func TestLengtheningCountsFromTheReply(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())
+		h := w.lock(w.dial("a"), "x")
 		begun, ended := time.Now(), w.end(h)
 		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.BeforeApply})
 		ctx := w.limited(time.Second)
@@ -150,14 +131,10 @@ func TestLengtheningCountsFromTheReply(t *testing.T) {
 }
 
 func TestMaxHold(t *testing.T) {
-	each(t, "fixed", bools, func(w *world, fixed bool) {
-		var opts []lock.LockOption
-		if fixed {
-			opts = append(opts, lock.WithoutRenewal())
-		}
+	simulate(t, locktest.Options{}, func(w *world) {
 		const most = 25 * time.Second
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: most}))
-		h := w.lock(a, "x", opts...)
+		h := w.lock(a, "x")
 		begun, ended := time.Now(), w.end(h)
 		ch := w.queue(w.ctx, w.dial("b"), "x")
 		w.ok(h.Extend(w.ctx, 2*most))

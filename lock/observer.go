@@ -253,8 +253,8 @@ func (c *Client) notify(values context.Context, event Event) {
 //   - nil otherwise.
 //
 // [ErrStalled] has that reason, too. A restart mends neither of them if the servers are away, so use
-// Check for readiness, and to restart a service only [ErrStalled]. A risk by max_hold, a lost hold
-// and a fixed lease do not count.
+// Check for readiness, and to restart a service only [ErrStalled]. A risk by max_hold and a lost hold do
+// not count.
 func (c *Client) Check() error {
 	if c.open.Err() != nil {
 		return ErrClosed

@@ -117,12 +117,12 @@ func TestObserver(t *testing.T) {
 		w.says(seen, "released x")
 
 		// Losses, and purges.
-		h = w.lock(a, "y", lock.WithoutRenewal(), lock.WithTTL(time.Second))
+		h = w.lock(a, "y", lock.WithMaxHold(time.Second), lock.WithTTL(time.Second))
 		<-h.Context().Done()
 		events, _ = seen.take()
 		reason, lost := events[len(events)-1].Reason, (*lock.LostError)(nil) // programs compare this error
-		mustBe(t, reason, lock.ErrExpired)
-		isTrue(t, len(events) == 2 && !errors.Is(reason, lock.ErrRemoved) && errors.As(reason, &lost) && lost.Token == h.Token(), "told %+v", events)
+		mustBe(t, reason, lock.ErrMaxHold)
+		isTrue(t, len(events) == 3 && !errors.Is(reason, lock.ErrRemoved) && errors.As(reason, &lost) && lost.Token == h.Token(), "told %+v", events)
 		w.lock(b, "z")
 		w.kill("b")
 		w.lock(a, "z")
@@ -135,7 +135,7 @@ func TestObserver(t *testing.T) {
 		}
 		w.close(a)
 		w.says(seen, "lost z closed")
-		if want := "acquired jobs/1, released jobs/1, waiting x, waiting x, withdrawn x, acquired x, released x, acquired y, lost y expired, waiting z, purged z, acquired z, displaced, lost z closed"; too.say() != want {
+		if want := "acquired jobs/1, released jobs/1, waiting x, waiting x, withdrawn x, acquired x, released x, acquired y, at risk y max_hold, lost y max_hold, waiting z, purged z, acquired z, displaced, lost z closed"; too.say() != want {
 			t.Error("the second observer was told something else")
 		}
 	})
@@ -318,8 +318,7 @@ func TestWarningWithdrawn(t *testing.T) {
 	})
 }
 
-// TestAtRiskOfMaxHold: a hold is also at risk before max_hold, although renewals succeed. A fixed
-// lease is not.
+// TestAtRiskOfMaxHold: a hold is also at risk before max_hold, although renewals succeed.
 func TestAtRiskOfMaxHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -331,14 +330,6 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 		mustBe(w, a.Check(), nil)
 		<-h.Context().Done()
 		w.says(seen, "acquired x, at risk x max_hold, lost x max_hold")
-		h = w.lock(a, "x", lock.WithoutRenewal())
-		select {
-		case left := <-h.AtRisk():
-			t.Errorf("a fixed lease is at risk, with %v left", left)
-		case <-h.Context().Done():
-		}
-		mustBe(w, a.Check(), nil)
-		w.says(seen, "acquired x, lost x expired")
 	})
 }
 

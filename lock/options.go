@@ -103,8 +103,8 @@ func WithGrace(grace time.Duration) Option {
 	})
 }
 
-// WithPolicies takes the policy of each lock from p. The options WithTTL, WithGrace
-// and WithLocalWindow are then refused for the client, but not for a lock.
+// WithPolicies takes the policy of each lock from p. The options WithTTL, WithGrace,
+// WithMaxHold and WithLocalWindow are then refused for the client, but not for a lock.
 func WithPolicies(p Policies) Option {
 	return clientOption(func(c *config) error {
 		if p == nil {
@@ -199,13 +199,19 @@ func WithMetadata(m map[string]string) SharedOption {
 	}
 }
 
-// WithoutRenewal gives a fixed lease: the hold ends a TTL after its grant unless [Hold.Extend] or
-// [Hold.Downgrade] is called: both renew the lease.
-func WithoutRenewal() LockOption {
-	return lockOption(func(s *settings) error {
-		s.fixed = true
-		return nil
-	})
+// WithMaxHold limits the time of one hold, renewals and [Hold.Extend] included. After d the hold ends
+// with [ErrMaxHold]. If the policy has a MaxHold too, the shorter one counts. d is at least the TTL,
+// and at most [MaxTime]; 0 sets no limit. Default: the policy's.
+//
+// The hold is renewed until then, so after a crash its lease blocks others for up to the TTL and the
+// grace from its last renewal, which may be past d. [Hold.AtRisk] warns of each hold that comes near
+// its limit.
+func WithMaxHold(d time.Duration) SharedOption {
+	return policyOption(func(p *Policy) {
+		if p.MaxHold == 0 || d != 0 && d < p.MaxHold {
+			p.MaxHold = d
+		}
+	}, checkDuration("max_hold", d, 0, MaxTime))
 }
 
 // WithBarging replaces the queue: [Mutex.Lock] waits until the lock is free, and then takes it if

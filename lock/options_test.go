@@ -167,7 +167,7 @@ func TestValidate(t *testing.T) {
 		for _, err := range []error{
 			new(lock.Mutex).Validate(), new(lock.RWMutex).Validate(), new(lock.Semaphore).Validate(), new(lock.Election).Validate(), new(lock.All).Validate(),
 			a.Mutex("x", lock.WithPriority(1)).Validate(), a.RWMutex("x", lock.WithBarging()).Validate(), a.Semaphore("x", 0).Validate(),
-			a.Election("x", lock.WithoutRenewal()).Validate(), a.All([]string{"x", "x"}).Validate(), a.All(nil).Validate(),
+			a.Election("x", lock.WithBarging()).Validate(), a.All([]string{"x", "x"}).Validate(), a.All(nil).Validate(),
 		} {
 			mustBe(t, err, lock.ErrInvalid)
 		}

@@ -142,10 +142,10 @@ func TestOutageCountsItsOwnHolds(t *testing.T) {
 	subtest(t, "lost before", locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		for i := range 5 {
-			w.lock(a, fmt.Sprint("x", i), lock.WithoutRenewal())
+			w.lock(a, fmt.Sprint("x", i), lock.WithMaxHold(ttl))
 		}
 		time.Sleep(time.Hour)
-		equal(w, "lines of ended holds", len(w.warnings()), 5)
+		equal(w, "lines of holds at risk, and of ended ones", len(w.warnings()), 5+5)
 		w.ok(w.Stop(w.Servers()[0]))
 		time.Sleep(2 * time.Second)
 		w.ok(w.Start(w.Servers()[0]))

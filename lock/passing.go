@@ -10,7 +10,7 @@ import "time"
 //
 // A hold is never handed off locally if it
 //
-//   - is [WithoutRenewal], for reading, or a [Leadership],
+//   - is for reading, or a [Leadership],
 //   - was extended or downgraded,
 //   - has a [Hold.Ticket], or
 //   - got a request by [Client.Revoke].

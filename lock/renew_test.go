@@ -194,7 +194,7 @@ func TestWaitersAreRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
 		b, c := w.dial("b"), w.dial("c")
-		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x", lock.WithoutRenewal())
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 		before := paths(w.entries("x"))
 		time.Sleep(50 * ttl)
 		w.waits(second, third)

@@ -213,13 +213,13 @@ func TestLockDuringOutage(t *testing.T) {
 	})
 }
 
-// TestOutageWhileTheGrantIsRecorded: if a fixed lease ends before the write of its grant has
-// returned, the client waits for another turn. Then the hold has the whole lease.
+// TestOutageWhileTheGrantIsRecorded: if the lease of a leader ends before the write of its
+// grant has returned, the client waits for another turn. Then the hold has the whole lease.
 func TestOutageWhileTheGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x", lock.WithoutRenewal())
+		ch := w.campaign(w.ctx, b, "b")
 		entry := w.entries("x")[1].Path
 		time.Sleep(ttl / 6) // no renewal is due
 		hit := w.fault(func(r locktest.Request) bool {

@@ -49,14 +49,13 @@ type config struct {
 type settings struct {
 	Policy
 	metadata map[string]string
-	fixed    bool // no renewal
 	barging  bool // no queue
 	elects   bool // the lock is an election
 	priority int  // priority of the election's candidates; 0: none given
 }
 
 func (s *settings) terms() lease.Terms {
-	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Fixed: s.fixed, Metadata: s.metadata}
+	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Metadata: s.metadata}
 }
 
 // systemSource is the system's source of random numbers. A copy of this process that is restored from

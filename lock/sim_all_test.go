@@ -25,12 +25,7 @@ type heldTogether struct {
 // together takes two or three locks at once, holds them for a while, and unlocks them.
 func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *client) error {
 	names := p.some(r)
-	fixed := oneIn(r, 6)
-	var opts []lock.LockOption
-	if fixed {
-		opts = append(opts, lock.WithoutRenewal())
-	}
-	all := c.All(names, opts...)
+	all := c.All(names)
 	p.say("%s: wants %q together", label, names)
 	got, err := p.takeTogether(ctx, r, all)
 	if err != nil {
@@ -50,7 +45,7 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 	}
 	for one := range got.All() {
 		m := c.Mutex(one.Name())
-		h.each = append(h.each, p.granted(label, c, one, fixed, way{lock: m.Lock, try: m.TryLock}))
+		h.each = append(h.each, p.granted(label, c, one, way{lock: m.Lock, try: m.TryLock}))
 	}
 	switch r.IntN(3) {
 	case 0:

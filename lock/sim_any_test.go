@@ -67,18 +67,13 @@ func (a *anyCall) left(got any) (left []string) {
 // takeAny takes any one of two or three locks.
 func (p *process) takeAny(ctx context.Context, r *rand.Rand, label string, c *client) (held, error) {
 	names := p.some(r)
-	fixed := oneIn(r, 6)
-	var opts []lock.LockOption
-	if fixed {
-		opts = append(opts, lock.WithoutRenewal())
-	}
 	call := &anyCall{waits: map[any]string{}, holds: map[any]int{}}
 	observed := func(take taking) taking {
 		return func(ctx context.Context) (*lock.Hold, error) { return take(context.WithValue(ctx, anyKey{}, call)) }
 	}
 	p.say("%s: wants any of %q", label, names)
 	watched := p.watchFree(label, c, names)
-	any := c.Any(names, opts...)
+	any := c.Any(names)
 	got, over, err := takeSome(ctx, p, r, observed(any.Lock), observed(any.TryLock))
 	watched()
 	if err != nil {
@@ -98,7 +93,7 @@ func (p *process) takeAny(ctx context.Context, r *rand.Rand, label string, c *cl
 		p.violated("%s wanted any of %q, and has %s", label, names, got.Name())
 	}
 	m := c.Mutex(got.Name())
-	return p.granted(label, c, got, fixed, way{lock: m.Lock, try: m.TryLock}), nil
+	return p.granted(label, c, got, way{lock: m.Lock, try: m.TryLock}), nil
 }
 
 // nothingElse checks, a little later, that a call that has returned left no other hold and no wait.

@@ -41,9 +41,9 @@ func (s *sim) wasRefused(c *client) bool {
 
 // granted checks the promises about a new hold, records it, and returns it with what later checks
 // must know. A hold of data that the servers have lost is only counted.
-func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
+func (s *sim) granted(label string, c *client, hold *lock.Hold, way way) held {
 	name := hold.Name()
-	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
+	h := held{hold, c, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
 	h.reads.Store(way.reads)
 	ahead, capacity := s.inWay(h), s.capacity()
 	valid := hold.Remaining() > 0
@@ -189,7 +189,7 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 		fallthrough
 	case errors.Is(err, lock.ErrLost):
 		s.tally.count("holds lost", 1)
-		if s.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed) {
+		if s.quiet() && !isOne(err, lock.ErrMaxHold, lock.ErrClosed) {
 			s.violatedLocked("%s: nothing went wrong, and %v", label, err)
 		}
 	case errors.As(err, &unconfirmed), errors.Is(err, lock.ErrClosed):

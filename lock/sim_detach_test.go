@@ -59,7 +59,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 		}
 	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached) && !p.mayBeBroken(h, err):
 		p.violatedLocked("%s: no client does that here: %v", label, err)
-	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !h.fixed && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
+	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
 		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)
 	}
 	if unconfirmed != nil {
@@ -133,7 +133,7 @@ func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *cli
 		fallthrough
 	case err == nil:
 		p.count("attached")
-		h := p.granted(label, c, got, false, p.wayOf(got))
+		h := p.granted(label, c, got, p.wayOf(got))
 		p.pause(r, 0, p.ttl)
 		p.check()
 		p.unlock(label, h)

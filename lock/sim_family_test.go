@@ -66,7 +66,6 @@ func (p *process) wayOfPages(r *rand.Rand, m *lock.RWMutex) way {
 type held struct {
 	*lock.Hold
 	client *client
-	fixed  bool
 	since  time.Time
 	way    way
 	reads  *atomic.Bool // it reads, from the start or since a downgrade

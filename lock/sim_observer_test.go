@@ -83,7 +83,7 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 // the machine slept, it checks nothing, because the client may learn of the risk and the loss at
 // once.
 func (s *sim) warned(h held, err error) {
-	if !errors.Is(err, lock.ErrExpired) || h.fixed || h.client.clock.sleptWithin(time.Since(h.since)) {
+	if !errors.Is(err, lock.ErrExpired) || h.client.clock.sleptWithin(time.Since(h.since)) {
 		return
 	}
 	time.Sleep(time.Microsecond) // until the observer has the event

@@ -169,7 +169,7 @@ var things = []string{
 	"sessions on a server that lags", "replies to look-ups lost", "requests refused", "transactions told of their session's end", "writes left in doubt",
 	"clients on a shared connection", "clients beside others of their process",
 	"clients closed in the midst of use", "clients closed clean",
-	"tries", "TTLs of their own", "large entries", "fixed leases", "barged", "holds ended by max_hold", "entered again",
+	"tries", "TTLs of their own", "large entries", "barged", "holds ended by max_hold", "entered again",
 	"detached", "readers, writers and permits detached", "left with others who read", "attached", "attached to what was not detached", "attached too late", "came back too late",
 	"passed on", "waits without an entry", "taken together", "any one taken", "second grants given back", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",

@@ -89,11 +89,6 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		name = foreign
 	}
 	var opts []lock.LockOption
-	fixed := oneIn(r, 6) && name != chair
-	if fixed {
-		opts = append(opts, lock.WithoutRenewal())
-		p.count("fixed leases")
-	}
 	if oneIn(r, 4) {
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 		p.count("TTLs of their own")
@@ -129,7 +124,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		p.notTaken(label, c, name, err)
 		return held{}, err
 	}
-	return p.granted(label, c, got, fixed, way), nil
+	return p.granted(label, c, got, way), nil
 }
 
 // drawTTL returns a random TTL. If nothing may be lost, the TTL leaves time to renew. Over a slow
@@ -172,7 +167,7 @@ func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *clie
 				p.notTaken(label, c, name, err)
 				return
 			}
-			p.unlock(label, p.granted(label, c, hold, false, way{}))
+			p.unlock(label, p.granted(label, c, hold, way{}))
 		})
 	}
 	callers.Wait()

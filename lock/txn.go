@@ -67,9 +67,8 @@ func (e *TxnError) Unwrap() error { return e.Err }
 // An [OpCheck] of the [Hold.EntryPath] of another client's hold makes the transaction depend on
 // that entry, which outlives the hold if it is handed off locally.
 //
-// The transaction also writes the hold's entry, so it renews the lease; a fixed lease
-// ([WithoutRenewal]) does not get longer. Transactions of one hold run one at a time, in turn
-// with renewals. Each takes one request.
+// The transaction also writes the hold's entry, so it renews the lease. Transactions of one
+// hold run one at a time, in turn with renewals. Each takes one request.
 func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	if err := h.check(ctx, "transaction by"); err != nil {
 		return err

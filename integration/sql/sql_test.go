@@ -84,7 +84,7 @@ func (b *bench) service() *service {
 // take takes the lock of the till, for one lease.
 func (s *service) take(ctx context.Context) *lock.Hold {
 	s.Helper()
-	hold, err := s.locks.Mutex("till", lock.WithoutRenewal()).Lock(ctx)
+	hold, err := s.locks.Mutex("till", lock.WithMaxHold(ttl)).Lock(ctx)
 	if err != nil {
 		s.Fatal(err)
 	}

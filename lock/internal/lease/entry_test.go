@@ -317,7 +317,7 @@ func TestHandles(t *testing.T) {
 }
 
 // TestExpiry: a hold ends when its lease ends on the monotonic clock. If only a suspend may have
-// ended the lease, the hold ends after the grace. A hold with a fixed lease then ends at once.
+// ended the lease, the hold ends after the grace.
 func TestExpiry(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -333,7 +333,6 @@ func TestExpiry(t *testing.T) {
 		{"suspended, and the grace is not over", nil, []clock.Instant{slept(time.Second, testTTL), slept(time.Second+testGrace-1, testTTL)}, nil},
 		{"suspended, and the grace is over", nil, []clock.Instant{slept(time.Second, testTTL), slept(time.Second+testGrace, testTTL)}, ErrExpired},
 		{"suspended, and the wall clock was set back", nil, []clock.Instant{slept(time.Second, testTTL), at(time.Second + testGrace)}, nil},
-		{"suspended, and not renewed", func(e *Entry) { e.Fixed = true }, []clock.Instant{slept(time.Second, testTTL)}, ErrExpired},
 	} {
 		e, _, _ := testEntry(Held)
 		if tt.setup != nil {

@@ -160,7 +160,6 @@ func (w *world) remove(path string) {
 func TestRenewals(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, _ := w.hold("e", plain)
-		fixed, _ := w.hold("efixed", Terms{TTL: testTTL, Grace: testGrace, Fixed: true})
 		for n := range uint64(5) {
 			if got := w.keeper.Renewals(); got != n {
 				t.Fatalf("%d renewals, want %d", got, n)
@@ -175,9 +174,6 @@ func TestRenewals(t *testing.T) {
 		}
 		if !e.Recorded() || e.Remaining() < testTTL/2 || !w.clock.Known() || !e.WrittenIn(w.conn.Session()) {
 			t.Errorf("%v remain, recorded %v", e.Remaining(), e.Recorded())
-		}
-		if !errors.Is(fixed.Err(), ErrExpired) || fixed.Recorded() {
-			t.Errorf("the fixed one: %v", fixed.Err())
 		}
 		if n := len(w.keeper.Entries()); n != 1 {
 			t.Errorf("%d are kept alive", n)
@@ -215,8 +211,8 @@ func TestKeeperSleepsThroughShortHolds(t *testing.T) {
 	})
 }
 
-// TestHoldAfterASuspend: a fixed lease that begins right after a suspend ends in time, although the
-// keeper's timer stood still during the suspend.
+// TestHoldAfterASuspend: a hold that begins right after a suspend is ended by max_hold in time, although
+// the keeper's timer stood still during the suspend.
 func TestHoldAfterASuspend(t *testing.T) {
 	for _, with := range []string{"nothing", "another hold"} {
 		t.Run(with, func(t *testing.T) {
@@ -228,10 +224,10 @@ func TestHoldAfterASuspend(t *testing.T) {
 				synctest.Wait() // until the keeper sleeps for a heartbeat
 				w.slept.Add(int64(time.Hour))
 				const brief = heartbeat / 4
-				e, _ := w.hold("e", Terms{TTL: brief, Grace: testGrace, Fixed: true})
+				e, _ := w.hold("e", Terms{TTL: testTTL, Grace: testGrace, MaxHold: brief})
 				time.Sleep(brief)
 				synctest.Wait()
-				if !errors.Is(e.Err(), ErrExpired) {
+				if !errors.Is(e.Err(), ErrMaxHold) {
 					t.Errorf("after its end: %v", e.Err())
 				}
 			})
@@ -507,16 +503,14 @@ func TestRefusedAsAWhole(t *testing.T) {
 
 // TestRefusedExtension: an extension that is refused once is sent again before the hold is at risk.
 func TestRefusedExtension(t *testing.T) {
-	for _, fixed := range []bool{false, true} {
-		simulate(t, func(w *world) {
-			e, _ := w.hold("e0", Terms{TTL: testTTL, Grace: testGrace, Fixed: fixed})
-			w.onFirst(locktest.Fault{Code: -8}) // bad arguments
-			began := w.Mono()
-			if err := e.Extend(w.Ctx, 100*testTTL); err != nil || w.Mono()-began >= testTTL/4 {
-				t.Errorf("fixed %v: after %v: %v", fixed, w.Mono()-began, err)
-			}
-		})
-	}
+	simulate(t, func(w *world) {
+		e, _ := w.hold("e0", plain)
+		w.onFirst(locktest.Fault{Code: -8}) // bad arguments
+		began := w.Mono()
+		if err := e.Extend(w.Ctx, 100*testTTL); err != nil || w.Mono()-began >= testTTL/4 {
+			t.Errorf("after %v: %v", w.Mono()-began, err)
+		}
+	})
 }
 
 // TestUnansweredRenewal: a renewal whose reply takes longer than a third of the TTL counts as an

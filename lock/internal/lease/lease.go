@@ -24,7 +24,7 @@ var (
 	ErrWithdrawn = errors.New("withdrawn")
 	// ErrGone: another client removed a waiter's entry, or overwrote it.
 	ErrGone = errors.New("own entry is gone")
-	// ErrExpired: the lease ended. No renewal was acknowledged in time, or the lease was fixed.
+	// ErrExpired: the lease ended, because no renewal was acknowledged in time.
 	ErrExpired = errors.New("lease expired")
 	// ErrRemoved: another client deleted the entry.
 	ErrRemoved = errors.New("entry was removed")
@@ -49,7 +49,6 @@ type Terms struct {
 	TTL         time.Duration // length of the first lease
 	Grace       time.Duration // other clients wait this long after the lease before they delete the entry
 	MaxHold     time.Duration // longest time of a hold; 0: no limit
-	Fixed       bool          // the lease of a hold is not renewed
 	Detached    bool          // no process owns the entry: a client may attach to it
 	Attempt     uint64        // random, unique to the request that created the node
 	Incarnation int32         // number of attaches to the entry since its create
@@ -125,7 +124,6 @@ type write struct {
 	first    clock.Instant // just before the first attempt was sent
 	flying   bool          // a goroutine is sending it
 	doubt    bool          // an earlier attempt may have been applied
-	keepsEnd bool          // the write does not move the lease's end
 	raised   int32         // increase of the node's version by the write; 0: unknown
 	by       *atomic.Bool  // handle whose transaction it is part of, see Entry.Txn; nil: none
 }

@@ -63,9 +63,6 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	if e.writing != w {
 		return
 	}
-	if w.keepsEnd {
-		sent = w.first
-	}
 	e.writing, w.raised = nil, version-e.version
 	e.lease, e.version, e.session, e.zxid = lease{sent, w.ttl}, version, session, zxid
 	e.suspectSince = 0
@@ -123,7 +120,7 @@ func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 }
 
 // renews reports whether the keeper renews the entry; e.mu is held.
-func (e *Entry) renews() bool { return e.state < Held || e.state == Held && !e.Fixed }
+func (e *Entry) renews() bool { return e.state != Ended }
 
 // schedule sets the entry's next tick; e.mu is held. The tick is due at the monotonic time write,
 // unless a write is in flight. It is due earlier if the hold becomes at risk or ends before.
@@ -141,7 +138,7 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 		due = min(due, e.end(), e.suspectSince+e.Grace)
 	case e.state == Held:
 		end := e.end() - clock.Drift(e.lease.sent, now)
-		if due = min(due, end); !e.Fixed && !e.atRisk {
+		if due = min(due, end); !e.atRisk {
 			due = min(due, end-e.margin())
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // A hold is at risk when at most half of its lease is surely left. A renewal is due after a third
 // of the TTL. So when half is left, renewals have failed for about a sixth of the TTL. Risk is
 // computed from the end of the lease, so it covers a paused process, and a lease that max_hold
-// ends. A fixed lease is never at risk: its end is known from the grant.
+// ends.
 
 // margin returns the part of the lease that is left when the hold becomes at risk; e.mu is held.
 func (e *Entry) margin() time.Duration {
@@ -35,7 +35,7 @@ func (e *Entry) threat() error {
 // until the hold is safe again. A hold whose lease is over is lost, not at risk.
 func (e *Entry) warn(now clock.Instant) {
 	e.mu.Lock()
-	if e.state != Held || e.Fixed || e.atRisk || !e.endsSoon(now) || now.Mono >= e.end() {
+	if e.state != Held || e.atRisk || !e.endsSoon(now) || now.Mono >= e.end() {
 		e.mu.Unlock()
 		return
 	}
@@ -124,8 +124,8 @@ type Stall struct {
 }
 
 // Stalls returns the number of entries that wait or are held, how many of them are not renewed in
-// time, and of these the entry whose lease ends first. Stalls
-// computes this from the clock, so the result is right even if the keeper's goroutine hangs.
+// time, and of these the entry whose lease ends first. Stalls computes this from the clock, so the
+// result is right even if the keeper's goroutine hangs.
 func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	now := k.clock.Local()
 	for _, e := range k.Entries() {
@@ -149,5 +149,5 @@ func (e *Entry) stall(now clock.Instant) (s Stall, used, stalls bool) {
 	defer e.mu.Unlock()
 	used = e.state == Waiting || e.state == Held
 	s = Stall{e, now.Mono - e.lease.sent.Mono, e.timeLeft(now)}
-	return s, used, used && e.renews() && e.endsSoon(now) && e.threat() == ErrExpired
+	return s, used, used && e.endsSoon(now) && e.threat() == ErrExpired
 }

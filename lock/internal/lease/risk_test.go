@@ -18,8 +18,8 @@ func risk(told <-chan time.Duration) time.Duration {
 	}
 }
 
-// TestAtRisk: a hold is at risk when half of its lease or less is left, whatever limits the lease. A
-// hold with a fixed lease is never at risk.
+// TestAtRisk: a hold is at risk when half of its lease or less is left, whatever limits the
+// lease.
 func TestAtRisk(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -35,7 +35,6 @@ func TestAtRisk(t *testing.T) {
 		{"a shorter lease on its way", func(e *Entry) { e.writing = &write{ttl: 2 * time.Second, first: at(time.Second), flying: true} },
 			time.Second + lease{at(0), 2 * time.Second}.end() - time.Second, time.Second + lease{at(0), 2 * time.Second}.end(), ErrExpired},
 		{"max_hold", func(e *Entry) { limited(e, 8*time.Second) }, 3 * time.Second, 8 * time.Second, ErrMaxHold},
-		{"fixed", func(e *Entry) { e.Fixed = true }, 0, end, nil},
 		{"a waiter's", func(e *Entry) { e.state = Waiting }, 0, end, nil},
 	} {
 		e, o, now := testEntry(Held)
@@ -191,8 +190,8 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 	})
 }
 
-// TestStalls: a hold and a waiter whose renewals fail count as stalled. A hold with a fixed lease, a
-// hold that max_hold ends, and an entry that no goroutine waits for yet do not count as stalled.
+// TestStalls: a hold and a waiter whose renewals fail count as stalled. A hold that
+// max_hold ends, and an entry that no goroutine waits for yet, do not count as stalled.
 func TestStalls(t *testing.T) {
 	now := at(0)
 	k := NewKeeper(Options{Clock: &clock.Clock{Local: func() clock.Instant { return now }}, Jitter: func(d, _ time.Duration) time.Duration { return d }})
@@ -208,13 +207,12 @@ func TestStalls(t *testing.T) {
 	shorter := Terms{TTL: testTTL - time.Second}
 	add(Held, plain, 0)
 	waiter := add(Waiting, shorter, 0)
-	add(Held, Terms{TTL: time.Second, Fixed: true}, 0)
 	add(Held, plain, 2*time.Second)
 	add(Queued, shorter, 0) // no holder, no waiter
 	for after, want := range map[time.Duration]int{time.Second: 0, testTTL / 2: 2, time.Hour: 2} {
 		now = at(after)
 		first, stalled, of := k.Stalls()
-		if stalled != want || of != 4 || want > 0 && (first.Entry != waiter || first.For != after || first.Left != waiter.timeLeft(now)) {
+		if stalled != want || of != 3 || want > 0 && (first.Entry != waiter || first.For != after || first.Left != waiter.timeLeft(now)) {
 			t.Errorf("after %v: %d of %d, %+v", after, stalled, of, first)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrNotQuiet is the error of Succeed for an entry that cannot be handed off locally: it did not
-// end by an unlock in time, a write of it is in doubt, or the hold was pinned, shared, fixed or
+// end by an unlock in time, a write of it is in doubt, or the hold was pinned, shared or
 // extended.
 var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 
@@ -15,10 +15,10 @@ var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passable() }) }
 
 // passable is Passable with e.mu held. The entry must have been unlocked in time, with a lease of
-// the length TTL. A pinned, shared or fixed hold, or a write in doubt, prevents a handoff.
+// the length TTL. A pinned or shared hold, or a write in doubt, prevents a handoff.
 func (e *Entry) passable() bool {
 	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
-	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !e.Fixed && !doubt &&
+	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !doubt &&
 		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
 }
 

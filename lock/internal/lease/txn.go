@@ -28,8 +28,7 @@ const txnAttempts = 5
 const raisedByTxn = 2
 
 // Txn applies the operations if the entry is still as its owner left it. A transaction
-// is also a write of the entry: it takes its turn with renewals, and renews the lease, except that a
-// fixed lease keeps its end.
+// is also a write of the entry: it takes its turn with renewals, and renews the lease.
 //
 // Txn returns
 //
@@ -131,18 +130,10 @@ func (e *Entry) awaitTxn(unlocked *atomic.Bool, end time.Time, pending func(*wri
 	return nil
 }
 
-// txnWrite returns the write of the entry that is part of a transaction; e.mu is held. A fixed lease
-// keeps its end: the record has the time left as its TTL.
+// txnWrite returns the write of the entry that is part of a transaction; e.mu is held.
 func (e *Entry) txnWrite(now clock.Instant) *write {
 	e.transacted = true
 	w := &write{ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true}
-	if e.Fixed && e.writesWanted == e.writesAcked {
-		w.keepsEnd = true
-		left := e.lease.sent.Mono + e.lease.ttl - now.Mono
-		w.ttl = (left + time.Millisecond - 1).Truncate(time.Millisecond) // a record has whole milliseconds
-		w.first.Mono -= w.ttl - left
-		w.first.Wall -= w.ttl - left
-	}
 	w.data = e.keeper.Record(&e.Terms, w.ttl, e.grantForRecord(), now)
 	return w
 }
@@ -219,7 +210,7 @@ func (e *Entry) resolveTxn(ctx context.Context, w *write) (applied bool, why err
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	w.flying, w.doubt = false, true
-	if w.wanted == e.writesWanted { // it must be sent again, even with a fixed lease
+	if w.wanted == e.writesWanted { // it must be sent again
 		e.writesWanted++
 		w.wanted++
 	}

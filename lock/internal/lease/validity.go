@@ -152,7 +152,7 @@ func (e *Entry) Values() context.Context {
 
 // expire ends a hold whose lease is over; e.mu is held, by change. If the lease is over only when a
 // possible suspend of the machine is counted, the hold is in doubt: a renewal has the time Grace to
-// confirm the hold. A hold with a fixed lease has no renewals, so it ends at once.
+// confirm the hold.
 func (e *Entry) expire(now clock.Instant) {
 	why := e.threat()
 	switch {
@@ -160,7 +160,7 @@ func (e *Entry) expire(now clock.Instant) {
 		e.transition(Ended, why)
 	case e.timeLeft(now) > 0:
 		e.suspectSince = 0
-	case e.Fixed, e.suspectSince != 0 && now.Mono >= e.suspectSince+e.Grace:
+	case e.suspectSince != 0 && now.Mono >= e.suspectSince+e.Grace:
 		e.transition(Ended, why)
 	case e.suspectSince == 0:
 		e.suspectSince = now.Mono

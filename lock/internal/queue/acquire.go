@@ -15,10 +15,9 @@ import (
 )
 
 // hasPlace reports whether a request can share its entry with other requests of this process. A
-// request with a fixed lease or a priority cannot. A reader's request can if it has a window and no
-// MaxHold.
+// candidate's request cannot. A reader's request can if it has a window and no MaxHold.
 func (r *Request) hasPlace() bool {
-	return !r.Terms.Fixed && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
+	return r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
 
 // request returns a request like the one for which e, a sole hold, was granted.
@@ -167,19 +166,11 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 }
 
-// acquire joins, waits, and grants the entry. A barging request first waits until the lock is free.
-// If the entry is lost before the grant, or must yield to a candidate of a higher priority, acquire
+// acquire joins, waits, and grants the entry. If the entry is lost before the grant, or must yield to a candidate of a higher priority, acquire
 // withdraws it and begins again.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
-	barges := c.Barging && !c.trying // before barge sets trying
 	for {
-		var e *Entry
-		var err error
-		if barges {
-			e, err = c.barge(ctx, nil)
-		} else {
-			e, err = c.obtain(ctx, nil, position{})
-		}
+		e, err := c.obtain(ctx, nil, position{})
 		if err != nil {
 			return nil, err
 		}
@@ -235,14 +226,14 @@ func (r *Request) recordAt(e *Entry, now time.Duration) time.Duration {
 	return now + recordAfter
 }
 
-// grant turns an entry whose turn has come into a hold. The grant of a fixed lease or a leader is
-// recorded first: a fixed lease has no later write, and observers must see the leader.
+// grant turns an entry whose turn has come into a hold. The grant of a leader is recorded
+// first, because observers must see it.
 func (c *contender) grant(ctx context.Context, e *Entry) error {
 	now := c.Clock.Local()
 	if err := e.Grant(c.Values, now, c.recordAt(e, now.Mono)); err != nil {
 		return lease.ErrGone
 	}
-	if !c.Terms.Fixed && c.Priority == 0 || e.Recorded() {
+	if c.Priority == 0 || e.Recorded() {
 		return nil
 	}
 	for {

@@ -99,8 +99,7 @@ func TestUnlikeRequests(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]Request{
-		"fixed lease": {Terms: lease.Terms{Fixed: true}},
-		"candidate":   {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
+		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
 	} {
 		if r.hasPlace() {
 			t.Errorf("a %s has a place", name)

@@ -52,7 +52,7 @@ func TestLife(t *testing.T) {
 	if err := hold.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	lost, err := locks.Mutex("orders/43", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx)
+	lost, err := locks.Mutex("orders/43", lock.WithTTL(100*time.Millisecond), lock.WithMaxHold(100*time.Millisecond)).Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
