@@ -506,12 +506,13 @@ func TestHandoffInANewSession(t *testing.T) {
 		h := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 1)
 		session := a.Session()
-		w.faults(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Code: codeThrottled})
+		w.faults(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Code: codeQuota})
 		w.ExpireLabel("a")
 		w.until("a new session", func() bool { return a.Session() != session && a.Session() != 0 })
 		version := w.node(h.EntryPath()).Stat.Version
-		w.Intercept(nil)
 		w.unlock(h)
+		w.waits(line[0])
+		w.Intercept(nil)
 		next := w.await(line[0]).hold
 		if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
 			w.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
