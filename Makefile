@@ -35,7 +35,7 @@ FUZZTIME ?= 30s
 TICKET ?= 1m
 RENEWALS ?= 10
 
-.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ shardsim: ## 10,000 histories of groups of shards in virtual time (HISTORIES=n, 
 tickrace: ## a job each second by replicas that are killed and stopped, beside gocron (DURATION=10m, SERVERS=3, again with SEED=n)
 	go build -C integration/tickrace -buildvcs=false -o $(CURDIR)/bin/ .
 	cd integration/tickrace && exec $(CURDIR)/bin/tickrace -duration $(or $(DURATION),10m) -seed $(or $(SEED),0) -servers $(or $(SERVERS),1)
+
+shards: ## 256 shards of eight processes that are killed and paused, beside member-list hashing (DURATION=10m, SERVERS=3, again with SEED=n)
+	$(BUILD) ./integration/shardrace
+	bin/shardrace -duration $(or $(DURATION),10m) -seed $(or $(SEED),0) -servers $(or $(SERVERS),1)
 
 fuzz: ## random input for each fuzz target, for FUZZTIME (30s) each
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \

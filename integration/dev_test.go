@@ -161,6 +161,62 @@ func TestProgramOfREADME(t *testing.T) {
 	}
 }
 
+// TestProgramOfShards: two replicas of the program in lock/SHARDS.md share its shards, and both end
+// at an interrupt.
+func TestProgramOfShards(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
+	defer cancel()
+	replica := programOf(ctx, t, "lock/SHARDS.md")
+	type message struct {
+		replica int
+		line    string
+	}
+	messages := make(chan message)
+	var all []*exec.Cmd
+	for i := range 2 {
+		cmd := replica()
+		out, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cmd)
+		go func() {
+			for s := bufio.NewScanner(out); s.Scan(); {
+				messages <- message{i, s.Text()}
+			}
+			messages <- message{i, ""}
+		}()
+	}
+	owns, seen := [2]int{}, map[string]bool{}
+	for ended, stopped := 0, false; ended < len(all); {
+		m := <-messages
+		switch _, shard, is := strings.Cut(m.line, "owns shard "); {
+		case m.line == "":
+			ended++
+		case is:
+			owns[m.replica]++
+			seen[shard] = true
+		}
+		if !stopped && len(seen) == 8 && owns[0] > 0 && owns[1] > 0 {
+			stopped = true
+			for _, cmd := range all {
+				if err := cmd.Process.Signal(os.Interrupt); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	for _, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestProgramOfJobs: of two replicas of the program in lock/JOBS.md, one runs each tick, and both
 // end at an interrupt.
 func TestProgramOfJobs(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
 // console is the environment of the documents' commands: a folder with the files that they name,
@@ -43,7 +44,7 @@ type rule struct {
 
 var rules = []rule{
 	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
-	{`^go (mod (init|edit -replace|tidy)|run \.$)`, nil, "it is for the reader's module; TestProgramOfREADME and TestProgramOfJobs build such modules"},
+	{`^go (mod (init|edit -replace|tidy)|run \.$)`, nil, "it is for the reader's module; TestProgramOfREADME, TestProgramOfJobs and TestProgramOfShards build such modules"},
 	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
 	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},
@@ -112,7 +113,26 @@ func newConsole(t *testing.T) *console {
 	}
 	c.write("config.yaml", text(t, "../config.yaml"), 0o600)
 	c.hold("orders/42")
+	c.share("orders/partitions")
 	return c
+}
+
+// share has a member of a group of shards until the end of the test.
+func (c *console) share(group string) {
+	c.Helper()
+	locks, err := lock.Dial(c.ctx, []string{c.cluster}, lock.WithOwner("shop"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { locks.Close() })
+	g, err := shard.Join(c.ctx, locks, group, 8, shard.Options{})
+	for members := []shard.Member(nil); err == nil && len(members) == 0; {
+		members, err = g.Members(c.ctx)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = g.Leave(c.ctx) })
 }
 
 func (c *console) write(name, text string, mode os.FileMode) {

@@ -161,6 +161,7 @@ var packages = map[string]string{
 	"locktest": module + "/lock/locktest",
 	"policy":   module + "/lock/policy",
 	"schedule": module + "/lock/schedule",
+	"shard":    module + "/lock/shard",
 	"cron":     "github.com/robfig/cron/v3",
 	"zerolog":  module + "/lock/observe/zerolog",
 	"observe":  module + "/lock/observe/slog",

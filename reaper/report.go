@@ -28,6 +28,8 @@ type Report struct {
 	// Undecodable are the paths of Holdfast's nodes that are damaged or of a newer version, and
 	// block their locks: the first 100, sorted. Total.Undecodable counts all of them.
 	Undecodable []string `json:"undecodable,omitempty"`
+	// Groups are the names of nodes with a child plan: perhaps groups of package shard.
+	Groups []string `json:"-"`
 	// Planned are the nodes that a dry run would have deleted; nil unless it is a dry run.
 	Planned []Planned `json:"planned,omitempty"`
 }

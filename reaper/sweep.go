@@ -159,6 +159,11 @@ func (s *sweep) list(ctx context.Context, path string) (below children, err erro
 			below.anchors = append(below.anchors, child)
 		} else if !znode.Reserved(child) || path != s.tree.Root() {
 			below.nested = append(below.nested, child)
+			if child == "plan" && path != s.tree.Root() {
+				s.mu.Lock()
+				s.report.Groups = append(s.report.Groups, path[len(s.tree.Root())+1:])
+				s.mu.Unlock()
+			}
 		}
 	}
 	slices.SortFunc(below.entries, znode.Compare)

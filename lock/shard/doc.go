@@ -6,6 +6,9 @@
 //		return consume(ctx, s.Index, s.Token())
 //	}, shard.Options{})
 //
+// SHARDS.md, in the folder of package lock, is the guide: when to use shards, what happens when, and
+// what to do when something goes wrong.
+//
 // # What is promised
 //
 //   - A shard never has two owners: its owner holds the mutex <group>/<index>. Nothing else

@@ -21,7 +21,8 @@
 // the session the next begins as soon as there is one. A pass has up to eight
 // reads in flight, visits up to 20,000 nodes and reads the first three entries of each lock;
 // if there are more nodes, truncated is true in the answer. /api/v1/lock reads its lock each time.
-// Other paths read nothing from ZooKeeper.
+// Other paths read nothing from ZooKeeper. After each sweep, two reads for each shard of the groups of
+// package shard give the metrics of these.
 //
 // # Access
 //
@@ -64,6 +65,11 @@
 //	holdfast_reaper_session_away_seconds_total            counter    root          time without a session
 //	holdfast_reaper_session_losses_total                  counter    root          times that the session was lost
 //	holdfast_reaper_session_up                            gauge      root          1 if there is a session
+//	holdfast_reaper_shard_groups_without_plan             gauge      root, policy  groups of shards without a plan, or a leader
+//	holdfast_reaper_shards                                gauge      root, policy  shards of the groups that the last sweep has seen
+//	holdfast_reaper_shards_moving                         gauge      root, policy  shards that another member is to own than the one that owns them
+//	holdfast_reaper_shards_oldest_plan_timestamp_seconds  gauge      root, policy  when the oldest present plan of a group was made
+//	holdfast_reaper_shards_unowned                        gauge      root, policy  shards without an owner after the last sweep
 //	holdfast_reaper_standbys                              gauge      root          reapers that stand by; only of the active one
 //	holdfast_reaper_sweep_duration_seconds                histogram  root, complete  time that sweeps took
 //	holdfast_reaper_sweep_failures_in_a_row               gauge      root, policy  failed sweeps since the last complete one

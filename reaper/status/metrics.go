@@ -22,6 +22,7 @@ func newSweepSeconds() *prometheus.HistogramVec {
 // swept has the results of a root's sweeps, by policy.
 type swept struct {
 	seconds prometheus.ObserverVec
+	groups  *groups // of shards
 
 	mu     sync.Mutex
 	found  map[string]found         // results of the last sweep
@@ -35,8 +36,9 @@ type found struct {
 }
 
 // watch returns a swept that receives the results of a root's sweeps from now on.
-func watch(r Root, seconds *prometheus.HistogramVec) *swept {
+func watch(r Root, seconds *prometheus.HistogramVec, groups *groups) *swept {
 	s := &swept{
+		groups:  groups,
 		seconds: seconds.MustCurryWith(prometheus.Labels{"root": r.label()}),
 		found:   map[string]found{}, totals: map[string]reaper.Counts{},
 	}
@@ -53,6 +55,7 @@ func (s *swept) observe(r reaper.Report) {
 		return
 	}
 	s.seconds.WithLabelValues(strconv.FormatBool(r.Complete)).Observe(r.Duration.Seconds())
+	s.groups.observe(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for policy, c := range r.Policies {
@@ -108,6 +111,9 @@ func (s *Server) collect(ch chan<- prometheus.Metric) {
 				ofRoot.policy(p.Name).found(last.Counts)
 			}
 			ofRoot.policy(p.Name).totals(total)
+			if shared, ok := r.groups.of(p.Name, state.ActiveSince); ok {
+				ofRoot.policy(p.Name).shards(shared)
+			}
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (s *Server) SetRoots(roots []Root) error {
 			all = append(all, s.roots[i])
 			continue
 		}
-		all = append(all, &shown{r, &listing{ctx: s.ctx, passes: &s.passes, own: r.Lock}, watch(r, s.seconds)})
+		all = append(all, &shown{r, &listing{ctx: s.ctx, passes: &s.passes, own: r.Lock}, watch(r, s.seconds, newGroups(s.ctx, r, &s.passes))})
 	}
 	s.roots = all
 	return nil

@@ -284,14 +284,17 @@ func TestMetrics(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.told.locks, "orders/secret", 0)
 		w.told.status.Version = "v1.2.3"
+		w.group("orders/parts")
+		w.swept("orders/parts")
 		w.told.observer(reaper.Report{
 			Started: time.Now(), Duration: time.Second, Complete: true,
-			Policies: map[string]*reaper.Counts{"orders": {Locks: 3, Purged: 2, Scanned: 7, Denied: 1}, "gone": {Locks: 5}},
+			Policies: map[string]*reaper.Counts{"orders": {Locks: 3, Purged: 2, Scanned: 7, Denied: 1}, "gone": {Locks: 5}}, Groups: []string{"orders/parts"},
 		})
 		w.told.observer(reaper.Report{
 			Started: time.Now(), Duration: time.Second, Complete: true,
-			Policies: map[string]*reaper.Counts{"orders": {Locks: 2, Purged: 1, Scanned: 4}},
+			Policies: map[string]*reaper.Counts{"orders": {Locks: 2, Purged: 1, Scanned: 4}}, Groups: []string{"orders/parts"},
 		})
+		time.Sleep(time.Second)
 		w.told.observer(reaper.Report{Skipped: "another reaper is the active one", Policies: map[string]*reaper.Counts{"orders": {}}})
 		scrape := w.get("/metrics").Body.String()
 		problems, err := promlint.New(strings.NewReader(scrape)).Lint()
@@ -326,7 +329,7 @@ func TestMetrics(t *testing.T) {
 			`holdfast_reaper_locks{policy="orders",root="/locks"} 2`,
 			`holdfast_reaper_denied_nodes{policy="orders",root="/locks"} 0`,
 			`holdfast_reaper_purged_entries_total{policy="orders",root="/locks"} 3`,
-			`holdfast_reaper_sweep_duration_seconds_count{complete="true",root="/locks"} 2`,
+			`holdfast_reaper_sweep_duration_seconds_count{complete="true",root="/locks"} 3`,
 			`holdfast_reaper_sweep_duration_seconds_count{complete="false",root="/locks"} 0`,
 			`holdfast_reaper_active{root="/locks"} 1`,
 			`holdfast_reaper_clock_known{root="/locks"} 1`,

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/schedule"
+	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
 var (
@@ -48,6 +49,9 @@ var (
 	job     = new(schedule.Job)
 	failed  func(error)
 
+	// For the documents of package shard, whose snippets are compiled but not run.
+	group *shard.Group
+
 	// For the documents of package locktest, whose snippets are compiled but not run.
 	t      *testing.T
 	ens    *locktest.Ensemble
@@ -55,6 +59,10 @@ var (
 )
 
 func ship(ctx context.Context, order string, token ...lock.Token) error { return ctx.Err() }
+
+func consume(ctx context.Context, shard int, token lock.Token) error { return ctx.Err() }
+
+func poll(ctx context.Context, shard int) {}
 
 func export(ctx context.Context, tick time.Time) error { return ctx.Err() }
 

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestJudge: the numbers of short logs, with times in seconds.
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		log  string
+		want numbers
+	}{
+		"handed over":                 {"begin 0 0 a 1 0,end 5 0 a 1 1,begin 6 0 b 2 0,write 7 0 b 2 1", numbers{Writes: 3, Moves: 2, Longest: time.Second}},
+		"two at once":                 {"begin 0 0 a - 0,begin 4 0 b - 0,write 6 0 a - 0,end 7 0 a - 0", numbers{Writes: 3, Moves: 2, Accepted: 1, Double: 3 * time.Second}},
+		"goes on after its successor": {"begin 0 0 a - 0,stopped 1 0 a - 0,begin 2 0 b - 0,continued 3 0 a - 0,write 3 0 a - 0,end 4 0 b - 0,write 4 0 a - 0", numbers{Writes: 4, Moves: 2, Accepted: 1, Double: time.Second, Longest: time.Second}},
+		"killed":                      {"begin 0 0 a 1 0,killed 3 0 a - 0,begin 9 0 b 2 0", numbers{Writes: 2, Moves: 2, Longest: 6 * time.Second}},
+		"late write of a paused one":  {"begin 0 0 a 1 0,stopped 1 0 a - 0,begin 4 0 b 2 0,continued 6 0 a - 0,write 6 0 a 1 1,end 6 0 a 1 0", numbers{Writes: 3, Moves: 2, Refused: 1, Longest: 3 * time.Second}},
+		"refused in time":             {"begin 0 0 a 1 0,begin 1 0 b 2 0,write 2 0 a 1 1,write 3 0 a 1 1", numbers{Writes: 4, Moves: 2, Refused: 2, InTime: 1, Double: 9 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			for line := range strings.SplitSeq(c.log, ",") {
+				var at int
+				var word, rest string
+				fmt.Sscan(line, &word, &at)
+				rest = strings.SplitN(line, " ", 3)[2]
+				fmt.Fprintf(&text, "%s %d %s\n", word, at*1e9, rest)
+			}
+			file := filepath.Join(t.TempDir(), "log")
+			if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j, err := judgeBetween(file, 0, 10e9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := j.numbers
+			got.None, got.Fullest = 0, 0
+			if got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRendezvous: each shard has one owner, and few shards move if a member goes.
+func TestRendezvous(t *testing.T) {
+	list := []string{"p0.1", "p1.1", "p2.1", "p3.1", "p4.1", "p5.1", "p6.1", "p7.1"}
+	owners := map[int]string{}
+	for _, member := range list {
+		mine := owned(list, member)
+		if len(mine) < 16 || len(mine) > 50 {
+			t.Errorf("%s has %d shards", member, len(mine))
+		}
+		for _, index := range mine {
+			owners[index] += member
+		}
+	}
+	for _, member := range list[1:] {
+		for _, index := range owned(list[1:], member) {
+			if owners[index] != member && owners[index] != list[0] {
+				t.Errorf("shard %d moves from %s to %s", index, owners[index], member)
+			}
+		}
+	}
+}

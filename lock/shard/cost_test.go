@@ -1,0 +1,189 @@
+// What a group costs: eight members, 1,000 shards, the default TTL. "go test -v -run TestCost
+// ./lock/shard" prints the figures.
+
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/shard"
+)
+
+const (
+	costShards  = 1000
+	costMembers = 8
+)
+
+// costWorld is a world with a round trip of a millisecond.
+func costWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	latency := func(string, string) time.Duration { return 500 * time.Microsecond }
+	bubble.Run(t, locktest.Options{Members: 3, Latency: latency}, time.Minute, func(b *bubble.World) { f(newWorld(b, costShards)) })
+}
+
+// spent is what the servers were asked for.
+type spent struct {
+	transactions int64
+	requests     int
+}
+
+func (w *world) spent() (s spent) {
+	s.transactions = w.Transactions()
+	for _, c := range w.Requests() {
+		s.requests += c.Total()
+	}
+	return s
+}
+
+// since returns what was spent since then.
+func (w *world) since(s spent) spent {
+	now := w.spent()
+	return spent{now.transactions - s.transactions, now.requests - s.requests}
+}
+
+func (w *world) ownedAll() bool {
+	n := 0
+	for _, owns := range w.owners() {
+		n += owns
+	}
+	return n == costShards
+}
+
+// within reports a failure if a figure is above its limit.
+func within[T int | int64 | time.Duration](t *testing.T, what string, got, limit T) {
+	t.Helper()
+	t.Logf("%-60s %v (at most %v)", what, got, limit)
+	if got > limit {
+		t.Errorf("%s: %v, want at most %v", what, got, limit)
+	}
+}
+
+func TestCost(t *testing.T) {
+	costWorld(t, func(w *world) {
+		const defaults = lock.DefaultTTL
+		clients := make([]*lock.Client, costMembers)
+		for i := range clients {
+			clients[i] = w.dial(fmt.Sprint("m", i), lock.WithTTL(defaults), lock.WithGrace(lock.DefaultGrace), lock.WithSessionTimeout(lock.DefaultSessionTimeout))
+		}
+		stops := map[string]func() error{}
+		before, begun := w.spent(), time.Now()
+		for i, c := range clients {
+			stops[fmt.Sprint("m", i)] = w.start(c, w.work(fmt.Sprint("m", i)))
+		}
+		w.Until("all shards are owned", w.ownedAll)
+		cold := w.since(before)
+		within(t, "cold start: time", time.Since(begun), 10*time.Second)
+		within(t, "cold start: transactions", cold.transactions, 160)
+		t.Logf("cold start: %d requests", cold.requests)
+		w.mustOwn(time.Second, "map[m0:125 m1:125 m2:125 m3:125 m4:125 m5:125 m6:125 m7:125]")
+
+		time.Sleep(2 * time.Minute)
+		before = w.spent()
+		time.Sleep(time.Minute)
+		steady := w.since(before)
+		within(t, "a minute, steady: requests", steady.requests, 330)
+		within(t, "a minute, steady: transactions", steady.transactions, 170)
+
+		w.moves()
+		before, begun = w.spent(), time.Now()
+		_ = stops["m7"]()
+		w.Until("all shards are owned", w.ownedAll)
+		moved := w.since(before)
+		moves, gap := w.moves()
+		// The renewals and the lists of these seconds are not the moves'.
+		other := spent{int64(float64(steady.transactions) * time.Since(begun).Minutes()), int(float64(steady.requests) * time.Since(begun).Minutes())}
+		within(t, "a member left: moves", moves, costShards/costMembers)
+		within(t, "a member left: without an owner", gap, time.Second)
+		within(t, "a member left: transactions", moved.transactions-other.transactions, 100)
+		t.Logf("a member left: %d requests, %d of other work in these %v", moved.requests-other.requests, other.requests, time.Since(begun))
+
+		time.Sleep(time.Minute)
+		begun = time.Now()
+		if err := w.Partition("m6"); err != nil {
+			t.Fatal(err)
+		}
+		w.Until("all shards are owned", func() bool { return w.ownedAll() && w.owners()["m6"] == 0 })
+		within(t, "a member died: time until its shards were owned", time.Since(begun), defaults+lock.DefaultGrace+3*time.Second)
+		w.Heal("m6")
+		w.mustOwn(10*time.Minute, "map[m0:143 m1:143 m2:143 m3:143 m4:143 m5:143 m6:142]")
+	})
+}
+
+// TestCostOfDeploy: each of eight members is replaced, the new one first.
+func TestCostOfDeploy(t *testing.T) {
+	costWorld(t, func(w *world) {
+		stops := make([]func() error, costMembers)
+		start := func(i, life int) {
+			label := fmt.Sprintf("m%d.%d", i, life)
+			stops[i] = w.start(w.dial(label, lock.WithTTL(lock.DefaultTTL), lock.WithGrace(lock.DefaultGrace)), w.work(label))
+		}
+		for i := range costMembers {
+			start(i, 0)
+		}
+		w.Until("all shards are owned", w.ownedAll)
+		time.Sleep(time.Minute)
+		w.moves()
+		for i := range costMembers {
+			stop := stops[i]
+			start(i, 1)
+			time.Sleep(2 * time.Second) // it is ready
+			_ = stop()
+			time.Sleep(20 * time.Second)
+		}
+		w.Until("all shards are owned", w.ownedAll)
+		moves, gap := w.moves()
+		within(t, "rolling deploy, joined and left in one plan: moves", moves, costShards)
+		within(t, "rolling deploy: longest time without an owner", gap, time.Second)
+		for i := range costMembers {
+			_ = stops[i]()
+			time.Sleep(10 * time.Second)
+			start(i, 2)
+			time.Sleep(30 * time.Second)
+		}
+		w.Until("all shards are owned", w.ownedAll)
+		moves, gap = w.moves()
+		within(t, "rolling deploy, stop and then start: moves", moves, 2*costShards)
+		within(t, "rolling deploy, stop and then start: longest time", gap, time.Second)
+	})
+}
+
+// TestMemory: the heap and the stacks of 1,000 shards, beyond those of 1,000 holds.
+func TestMemory(t *testing.T) {
+	used := func() int64 {
+		var m runtime.MemStats
+		for range 3 {
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	costWorld(t, func(w *world) {
+		holder, member := w.dial("holder", lock.WithTTL(lock.DefaultTTL)), w.dial("member", lock.WithTTL(lock.DefaultTTL))
+		before := used()
+		for i := range costShards {
+			hold, err := holder.Mutex(fmt.Sprintf("holds/%d", i)).Lock(w.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Cleanup(func() { _ = hold.Unlock() })
+		}
+		holds := used() - before
+		before = used()
+		w.start(member, func(ctx context.Context, _ shard.Owned) error {
+			<-ctx.Done()
+			return nil
+		})
+		w.Until("all shards are owned", func() bool { return member.Stats().Holds == costShards+1 })
+		time.Sleep(time.Minute)
+		shards := used() - before
+		t.Logf("%d holds take %d kB, %d shards %d kB, the servers' nodes included", costShards, holds>>10, costShards, shards>>10)
+		within(t, "memory of 1,000 shards beyond holds, kB", (shards-holds)>>10, 8<<10)
+	})
+}
