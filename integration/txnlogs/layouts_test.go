@@ -195,11 +195,11 @@ func view(t testing.TB, files ...string) string {
 	return dir
 }
 
-// homes returns the unpacked releases at hand: those in the folder that HOLDFAST_SERVERS names, or else
-// only the one that the other tests use, "".
+// homes returns the unpacked releases at hand: those in the folder that HOLDFAST_SERVERS names, or else, or
+// if ZOOKEEPER_HOME is set, only the one that the other tests use, "".
 func homes(t testing.TB) (all []string) {
 	dir := os.Getenv(zkserver.EnvReleases)
-	if dir == "" {
+	if dir == "" || os.Getenv(zkserver.EnvHome) != "" {
 		return []string{""}
 	}
 	folders, err := os.ReadDir(dir)

@@ -421,3 +421,31 @@ func TestNewRoot(t *testing.T) {
 		t.Errorf("blind %v, %s", m.Blind(), told(m.Now()))
 	}
 }
+
+// TestEnded: an entry from before the log that an unknown session deletes is told as ended: it may have been
+// deleted by hand. What that session does later shows whether it was the client's.
+func TestEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		later func(l *tape)
+		want  string
+	}{
+		"nothing more":                  {func(*tape) {}, "0s ended l x: " + byEither},
+		"the client's next session":     {func(l *tape) { l.take(9, "m", "x") }, "0s released l x"},
+		"another client":                {func(l *tape) { l.take(9, "m", "y") }, "0s removed l x by=y: " + byAnother},
+		"its own session writes before": {nil, "0s removed l x: " + byUnknown},
+	} {
+		l := newTape()
+		if c.later == nil {
+			l.renew(1, "l", "x", 0)
+		}
+		l.do(9, del(e("l", 0))...)
+		if c.later != nil {
+			c.later(l)
+		}
+		m, events := l.play(Options{}, node(lockPath("l"), parent(znode.Mutex), 1, 0), node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, 0), node(e("l", 0), l.record("x"), 1, 0))
+		i := slices.IndexFunc(events, func(e Event) bool { return e.Kind.Ends() })
+		if i < 0 || brief(m.Resolve(events[i])) != c.want {
+			t.Errorf("%s: %q, want %q", name, briefs(events), c.want)
+		}
+	}
+}

@@ -515,6 +515,36 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// TestTimeoutOfSession: that a living holder was purged is proven by its session, which stays open for longer
+// than its timeout. For a session from before the log the snapshot has the timeout; without it, nothing is
+// proven.
+func TestTimeoutOfSession(t *testing.T) {
+	e := edit(t, play(t))
+	join := e.nth(1, create, "/locks/mutex/", "-lock-")
+	i := e.nth(1, del, "/locks/mutex/", "0001")
+	e.log[i].Session = e.b
+	state := txnlog.NewState(nil)
+	for j := range join + 1 {
+		state.Apply(&e.log[j])
+	}
+	for _, timeout := range []time.Duration{timeout, time.Hour, 0} {
+		a := audit.New(audit.Options{Grace: grace})
+		if err := a.Begin(e.log[join].Zxid, seq(slices.Collect(state.Nodes()))); err != nil {
+			t.Fatal(err)
+		}
+		if timeout > 0 {
+			a.Opened(txnlog.Session{ID: e.a, Timeout: timeout})
+		}
+		for j := join + 1; j < len(e.log); j++ {
+			a.Apply(&e.log[j])
+		}
+		found := slices.ContainsFunc(a.Report().Violations, func(v audit.Violation) bool { return v.Rule == audit.Purge })
+		if want := timeout > 0 && timeout < time.Hour; found != want {
+			t.Errorf("with a timeout of %v: violations %v", timeout, a.Report().Violations)
+		}
+	}
+}
+
 // TestRestored: a log that contradicts itself has no violation for that. The audit tells where the data
 // was replaced, and does not judge by what was before.
 func TestRestored(t *testing.T) {
