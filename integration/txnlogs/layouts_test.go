@@ -146,10 +146,10 @@ func (s *story) Apply(t *txnlog.Txn) {
 	}
 }
 
-// check reads the log in the folders, up to the zxid to (0: the end), and fails if it tells a falsehood:
+// check reads the range of the log in the folders, and fails if that tells a falsehood:
 // another holder than the clients saw, a violation, or a restore. It returns how many marks are told right,
 // and how many are not known.
-func (w *traffic) check(what string, to int64, dirs ...string) (right, unknown int) {
+func (w *traffic) check(what string, r txnlog.Range, dirs ...string) (right, unknown int) {
 	w.Helper()
 	l, err := txnlog.Open(dirs...)
 	w.ok(err)
@@ -160,7 +160,7 @@ func (w *traffic) check(what string, to int64, dirs ...string) (right, unknown i
 		}
 	})
 	warn := func(err error) { w.Logf("%s: %v", what, err) }
-	_, err = l.Follow(w.Context(), txnlog.Range{To: to}, s, warn)
+	_, err = l.Follow(w.Context(), r, s, warn)
 	w.ok(err)
 	for i, wrong := range s.wrong {
 		if i < 5 {
@@ -168,14 +168,14 @@ func (w *traffic) check(what string, to int64, dirs ...string) (right, unknown i
 		}
 	}
 	a := audit.New(audit.Options{})
-	_, err = l.Follow(w.Context(), txnlog.Range{To: to}, a, func(error) {})
+	_, err = l.Follow(w.Context(), r, a, func(error) {})
 	w.ok(err)
-	r := a.Report()
-	for _, v := range r.Violations {
+	found := a.Report()
+	for _, v := range found.Violations {
 		w.Errorf("%s: %v", what, v)
 	}
-	if len(r.Restored) > 0 {
-		w.Errorf("%s: the audit sees restores at %#x", what, r.Restored)
+	if len(found.Restored) > 0 {
+		w.Errorf("%s: the audit sees restores at %#x", what, found.Restored)
 	}
 	if s.wanted == 0 {
 		w.Errorf("%s: no marks", what)
@@ -262,7 +262,7 @@ func layout(t *testing.T, in zkserver.Installation, compression string) {
 	w.ok(s.Restart(t.Context()))
 	w.run(6, 3, w.after(150))
 	w.note(w.connect(), "long", "long")
-	right, unknown := w.check("whole", 0, s.DataDir(), logDir(s))
+	right, unknown := w.check("whole", txnlog.Range{}, s.DataDir(), logDir(s))
 	if unknown > 0 {
 		t.Errorf("%d marks are not known, although nothing was purged", unknown)
 	}
@@ -270,11 +270,11 @@ func layout(t *testing.T, in zkserver.Installation, compression string) {
 	if out, err := purge.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	purged, vague := w.check("purged", 0, s.DataDir(), logDir(s))
+	purged, vague := w.check("purged", txnlog.Range{}, s.DataDir(), logDir(s))
 	if purged == 0 || purged >= right {
 		t.Errorf("of %d marks %d are told after the purge, and %d not known", right, purged, vague)
 	}
-	logsAlone, vagueAlone := w.check("logs alone", 0, logDir(s))
+	logsAlone, vagueAlone := w.check("logs alone", txnlog.Range{}, logDir(s))
 	t.Logf("%d marks; %d told after the purge, %d not known; without snapshots %d and %d", right, purged, vague, logsAlone, vagueAlone)
 }
 
@@ -330,7 +330,7 @@ func underLoad(t *testing.T, in zkserver.Installation, want int) {
 				break
 			}
 		}
-		r, u := w.check(filepath.Base(snap.Path), snap.Zxid+1500, view(t, append(logs, snap.Path)...))
+		r, u := w.check(filepath.Base(snap.Path), txnlog.Range{From: snap.Zxid + 1, To: snap.Zxid + 1500}, view(t, append(logs, snap.Path)...))
 		right, unknown = right+r, unknown+u
 	}
 	t.Logf("%.0f writes a second; %d snapshots, %d of them fuzzy; %d marks told, %d not known", rate, len(l.Snapshots()), fuzzy, right, unknown)
@@ -377,11 +377,11 @@ func TestElection(t *testing.T) {
 		var all []string
 		for i, s := range e.Servers() {
 			dirs := []string{s.DataDir(), logDir(s)}
-			right, unknown := w.check(fmt.Sprint("server ", i+1), 0, dirs...)
+			right, unknown := w.check(fmt.Sprint("server ", i+1), txnlog.Range{}, dirs...)
 			t.Logf("server %d: %d marks told, %d not known", i+1, right, unknown)
 			all = append(all, dirs...)
 		}
-		right, unknown := w.check("all", 0, all...)
+		right, unknown := w.check("all", txnlog.Range{}, all...)
 		t.Logf("all: %d marks told, %d not known", right, unknown)
 		if right < unknown {
 			t.Errorf("only %d marks are told, and %d not known", right, unknown)
