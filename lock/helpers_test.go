@@ -147,7 +147,7 @@ func (p policies) Policy(string) lock.Policy {
 }
 
 // inFlight limits the shared transactions in flight of each client: with 1 most are shared.
-var inFlight = flag.Int("inflight", 0, "shared transactions in flight at once; 0: by the reply time")
+var inFlight = flag.Int("inflight", 0, "shared transactions in flight at once; 0: as many as without the flag")
 
 // options returns the options of a client whose connections have the label.
 func (w *world) options(label string, opts ...lock.Option) []lock.Option {

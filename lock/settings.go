@@ -42,7 +42,7 @@ type config struct {
 	unsafeServer   bool        // accept a server that the check refuses
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
-	inFlight       int        // shared transactions in flight at once; 0: by the reply time
+	inFlight       int        // shared transactions in flight at once; 0: as many as package zkconn allows
 }
 
 // settings has all settings of one lock.

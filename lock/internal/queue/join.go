@@ -214,7 +214,7 @@ func (a *all) attempt(ctx context.Context) error {
 		j.e, j.d = nil, j.draft(j.belief, created.Sent)
 		alone = alone && j.belief.state == absent
 	}
-	m := zkconn.Member{Alone: a.refusals > 0, Sending: a.sending(&created)}
+	m := zkconn.Member{Sending: a.sending(&created)}
 	for _, j := range a.each {
 		d := j.d
 		if j.guarded {

@@ -27,7 +27,6 @@ type exit struct {
 	pending               []byte // data of a write of unknown outcome; nil: none
 	deletesParent         bool   // delete the anchor and the parent in the same transaction
 	tried                 bool   // an attempt may have been applied
-	again                 bool   // the server has refused an attempt
 }
 
 // newExit returns the exit of an entry. The caller must close its lock state; leave does that.
@@ -93,7 +92,7 @@ func (x *exit) attempt(ctx context.Context) error {
 // if another contender has joined, or an ACL forbids to delete the parent, only the entry is deleted.
 func (x *exit) member() zkconn.Member {
 	return zkconn.Member{
-		Ops: x.ops(), Locks: []string{x.e.parent()}, Sole: x.deletesParent, Guess: x.deletesParent, Sure: 1, Alone: x.again, Stays: true,
+		Ops: x.ops(), Locks: []string{x.e.parent()}, Sole: x.deletesParent, Guess: x.deletesParent, Sure: 1, Stays: true,
 	}
 }
 
@@ -118,7 +117,6 @@ func (x *exit) left(replies []zk.MultiResponse) {
 // refused handles the error of an attempt, and returns the error for Retry.
 func (x *exit) refused(ctx context.Context, err error) error {
 	op, cause := zkconn.RefusedOp(err)
-	x.again = x.again || op >= 0
 	switch {
 	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
 		x.tried = true

@@ -29,7 +29,7 @@ type Config struct {
 	Follow         bool                 // Dial follows the ensemble's dynamic configuration
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
-	InFlight       int                  // shared transactions in flight at once; 0: by the reply time
+	InFlight       int                  // shared transactions in flight at once; 0: mostInFlight
 
 	// Reconnected, unless nil, is called in a new goroutine when there is a session again after an
 	// outage.

@@ -3,8 +3,8 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -30,8 +30,6 @@ type Member struct {
 	// one guess, most likely others in the transaction are wrong, too. They are reduced to their Sure
 	// operations; without any they fail with ErrNeighbor, so that all callers read at once.
 	Guess bool
-	// Alone: the member is sent at once and alone. For what the server has refused before.
-	Alone bool
 	// Stays: the member is sent even if the caller has given up. For deletes.
 	Stays bool
 	// Sending, unless nil, is called just before each send.
@@ -53,7 +51,6 @@ type committer struct {
 	waiting  []*member
 	bytes    int // size of waiting
 	inFlight int // transactions that count against the limit
-	reply    replyTime
 }
 
 // Share waits for a session, submits a member, and returns the replies to its operations. If the
@@ -86,16 +83,18 @@ func (c *Conn) Submit(ctx context.Context, ms []Member, done func(i int, replies
 		}
 		one := &member{Member: m, ctx: ctx, size: sizeOf(m.Ops)}
 		one.done = c.answer(one, func(replies []zk.MultiResponse, err error) { done(i, replies, err) })
-		if m.Alone {
-			go c.transact([]*member{one})
-			continue
-		}
 		c.commit.waiting = append(c.commit.waiting, one)
 		c.commit.bytes += one.size
 	}
-	for len(c.commit.waiting) > 0 && (c.commit.inFlight < c.limit() || c.commit.bytes >= BatchBytes) {
+	c.startGroup()
+}
+
+// startGroup begins to send groups if members wait and the limit allows one more, or the members fill
+// a transaction; commit.mu is held.
+func (c *Conn) startGroup() {
+	if len(c.commit.waiting) > 0 && (c.commit.inFlight < c.limit() || c.commit.bytes >= BatchBytes) {
 		c.commit.inFlight++
-		go c.commitGroup(c.commit.group())
+		go c.commitGroups()
 	}
 }
 
@@ -117,14 +116,16 @@ func (c *Conn) answer(m *member, done func([]zk.MultiResponse, error)) func([]zk
 	}
 }
 
-// limit returns how many transactions may be in flight before members wait; commit.mu is held. More
-// at a long reply time: a member that waits for the next transaction pays up to one reply time.
+// mostInFlight is how many transactions may be in flight before members wait. A member that waits for
+// the next of eight transactions in flight waits for a sixteenth of a round trip on average.
+const mostInFlight = 8
+
+// limit returns how many transactions may be in flight before members wait.
 func (c *Conn) limit() int {
 	if c.cfg.InFlight > 0 {
 		return c.cfg.InFlight
 	}
-	started := (c.commit.reply.least() + time.Millisecond/2) / time.Millisecond
-	return min(64, 4*max(1, int(started)))
+	return mostInFlight
 }
 
 // group removes and returns the members of the next transaction: in their order, up to BatchBytes.
@@ -158,18 +159,25 @@ func (m *member) excluded(touched map[string]bool) bool {
 	return false
 }
 
-// commitGroup sends groups, one after the other, while members wait and the limit allows it.
-func (c *Conn) commitGroup(group []*member) {
-	for len(group) > 0 {
-		c.transact(group)
+// commitGroups sends groups, one after the other, while members wait and the limit allows it.
+func (c *Conn) commitGroups() {
+	for {
+		runtime.Gosched() // callers that a reply has just woken submit first
 		c.commit.mu.Lock()
-		if group = nil; c.commit.inFlight <= c.limit() || c.commit.bytes >= BatchBytes {
+		var group []*member
+		if c.commit.inFlight <= c.limit() || c.commit.bytes >= BatchBytes {
 			group = c.commit.group()
 		}
 		if len(group) == 0 {
 			c.commit.inFlight--
+		} else {
+			c.startGroup()
 		}
 		c.commit.mu.Unlock()
+		if len(group) == 0 {
+			return
+		}
+		c.transact(group)
 	}
 }
 
@@ -246,7 +254,6 @@ func (c *Conn) sendGroup(group []*member) (at int, err error) {
 			one.Sending()
 		}
 	}
-	sent := c.cfg.Now()
 	replies, err := c.issue(ops)
 	if !c.Owned() && endsConnection(err) { // a borrowed connection has no event for that
 		c.noteDown()
@@ -255,11 +262,6 @@ func (c *Conn) sendGroup(group []*member) (at int, err error) {
 		err = failure(ops, replies, err)
 	}
 	op, cause := RefusedOp(err)
-	if err == nil || op >= 0 {
-		c.commit.mu.Lock()
-		c.commit.reply.note(sent, c.cfg.Now())
-		c.commit.mu.Unlock()
-	}
 	for i, one := range group {
 		n := len(one.Ops)
 		switch {
@@ -297,30 +299,4 @@ func sizeOf(ops []any) (n int) {
 		}
 	}
 	return n
-}
-
-// replyTime finds the smallest reply time of the last seconds.
-type replyTime struct {
-	began         time.Duration // of the present period
-	before, since time.Duration // smallest reply time of the period before, and of the present one; 0: none
-}
-
-// replyPeriod is the length of a period: a longer reply time counts after at most two of them.
-const replyPeriod = 5 * time.Second
-
-func (r *replyTime) note(sent, received time.Duration) {
-	if received-r.began > replyPeriod {
-		r.began, r.before, r.since = received, r.since, 0
-	}
-	if took := max(received-sent, 1); r.since == 0 || took < r.since {
-		r.since = took
-	}
-}
-
-// least returns the smallest reply time; 0 if there is none.
-func (r *replyTime) least() time.Duration {
-	if r.before == 0 || r.since == 0 {
-		return max(r.before, r.since)
-	}
-	return min(r.before, r.since)
 }

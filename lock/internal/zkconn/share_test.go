@@ -254,19 +254,3 @@ func TestShareSize(t *testing.T) {
 		}
 	})
 }
-
-func TestReplyTime(t *testing.T) {
-	var r replyTime
-	for i, c := range []struct{ sent, took, least time.Duration }{
-		{0, 0, 1},
-		{time.Second, 10 * time.Millisecond, 1},
-		{6 * time.Second, 20 * time.Millisecond, 1},
-		{7 * time.Second, 8 * time.Millisecond, 1},
-		{12 * time.Second, 50 * time.Millisecond, 8 * time.Millisecond},
-		{18 * time.Second, 60 * time.Millisecond, 50 * time.Millisecond},
-	} {
-		if r.note(c.sent, c.sent+c.took); r.least() != c.least {
-			t.Errorf("%d: %v, want %v", i, r.least(), c.least)
-		}
-	}
-}
