@@ -44,8 +44,9 @@ type member struct {
 	done func([]zk.MultiResponse, error)
 }
 
-// committer sends members in transactions. There is no timer: a member goes at once, alone, while
-// fewer than the limit are in flight. What has to wait shares the next transaction.
+// committer sends members in transactions. There is no timer: while fewer than the limit are in
+// flight, a member goes as soon as the callers that run at this moment have submitted theirs. What
+// has to wait shares the next transaction.
 type committer struct {
 	mu       sync.Mutex
 	waiting  []*member
@@ -117,8 +118,8 @@ func (c *Conn) answer(m *member, done func([]zk.MultiResponse, error)) func([]zk
 }
 
 // mostInFlight is how many transactions may be in flight before members wait. A member that waits for
-// the next of eight transactions in flight waits for a sixteenth of a round trip on average.
-const mostInFlight = 8
+// the next of four waits for an eighth of a round trip on average.
+const mostInFlight = 4
 
 // limit returns how many transactions may be in flight before members wait.
 func (c *Conn) limit() int {
