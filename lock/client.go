@@ -210,8 +210,9 @@ func (c *Client) start() *Client {
 }
 
 // Close ends all calls and all holds with [ErrClosed]. It deletes the entries of holds and waiters,
-// for at most the unlock timeout and a tenth of a second; the other entries expire. It closes a
-// connection made by [Dial]. Then it waits for up to a second until the logger and the observers
+// for at most the unlock timeout and a tenth of a second; the other entries expire. In the same time
+// it deletes the nodes of locks that are not used any more; it logs how many it leaves to the reaper.
+// It closes a connection made by [Dial]. Then it waits for up to a second until the logger and the observers
 // have taken the last lines and events. Close returns an error if entries or requests were left
 // over. Each later call waits for the first one, and returns its result.
 //

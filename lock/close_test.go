@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -390,5 +391,42 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 		mustBe(w, <-second, nil)
 		mustBe(w, h.Err(), lock.ErrClosed)
 		w.hasNodes(0)
+	})
+}
+
+// TestCloseDeletesManyParents: a client that closes just after the last use of thousands of locks deletes
+// their nodes within its time. If it cannot reach ZooKeeper, it gives up after a second, and logs how many
+// it leaves.
+func TestCloseDeletesManyParents(t *testing.T) {
+	each(t, "reachable", bools, func(w *world, reachable bool) {
+		const locks = 1500
+		a := w.client("a")
+		var users sync.WaitGroup
+		for i := range locks {
+			users.Go(func() {
+				for range 2 { // a lock in frequent use keeps its node
+					if h, err := a.Mutex(fmt.Sprint("orders/", i)).Lock(w.ctx); err != nil || h.Unlock() != nil {
+						w.Errorf("lock or unlock: %v", err)
+					}
+				}
+			})
+		}
+		users.Wait()
+		settle()
+		isTrue(w, len(w.nodes()) > locks, "%d nodes before Close, want one for each lock", len(w.nodes()))
+		w.SetLatency(func(string, string) time.Duration { return 5 * time.Millisecond })
+		if !reachable {
+			w.kill("a")
+		}
+		begun := time.Now()
+		mustBe(w, a.Close(), nil)
+		took := time.Since(begun)
+		if !reachable {
+			atMost(w, "time of Close", took, 5*time.Second)
+			mustSay(w, errors.New(w.logged()), fmt.Sprintf(`"locks":%d`, locks), "leaves the nodes of unused locks to the reaper")
+			return
+		}
+		w.Logf("Close took %v", took)
+		equalAll(w, "nodes after Close", w.nodes(), []string{"/locks/orders"})
 	})
 }

@@ -1,8 +1,9 @@
 package queue
 
 import (
+	"context"
 	"errors"
-	"slices"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -47,40 +48,47 @@ func deleteParentOps(path string, generation string, version int32) []any {
 	}
 }
 
-// deleteOwedParents deletes parents in one transaction. If the server refuses to delete a parent,
-// mostly because another contender has joined, the transaction is sent again without that parent.
-// That contender then owes the check.
-func (t *tidier) deleteOwedParents(batch []emptyParent) {
-	ctx, cancel := t.forTidying()
-	defer cancel()
-	err := t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		if len(batch) == 0 {
-			return nil
+// deleteOwedParents deletes parents, which share transactions. It returns when all outcomes are known,
+// or ctx ends.
+func (t *tidier) deleteOwedParents(ctx context.Context, empty []emptyParent, progress func()) {
+	members := make([]zkconn.Member, len(empty))
+	for i, p := range empty {
+		members[i] = zkconn.Member{Ops: p.ops, Locks: []string{p.path}, Sole: true, Stays: true}
+	}
+	var all sync.WaitGroup
+	all.Add(len(empty))
+	t.Conn.Submit(ctx, members, func(i int, _ []zk.MultiResponse, err error) {
+		go func() {
+			defer all.Done()
+			t.deleteParent(ctx, empty[i], members[i], err)
+			progress()
+		}()
+	})
+	all.Wait()
+}
+
+// deleteParent handles the outcome of the first attempt to delete a parent, and tries again if that is
+// unknown. A refusal ends the duty: mostly another contender has joined, and owes the check then.
+func (t *tidier) deleteParent(ctx context.Context, p emptyParent, m zkconn.Member, err error) {
+	first := true
+	err = t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		if !first {
+			_, err = t.Conn.Share(ctx, m)
 		}
-		var ops []any
-		var whose []int
-		for i, p := range batch {
-			for _, op := range p.ops {
-				ops, whose = append(ops, op), append(whose, i)
-			}
-		}
-		_, err := t.send(ctx, ops...)
+		first = false
 		if op, cause := zkconn.RefusedOp(err); op >= 0 {
 			if errors.Is(cause, zk.ErrNoAuth) {
-				t.Log.Debug().Err(cause).Str("parent", batch[whose[op]].path).Msg("an empty parent could not be deleted")
+				t.Log.Debug().Err(cause).Str("parent", p.path).Msg("an empty parent could not be deleted")
 			}
-			t.close(batch[whose[op]].duty.lock)
-			batch = slices.Delete(batch, whose[op], whose[op]+1)
-			return zkconn.ErrAgain
+			return nil
+		} else if err == nil {
+			p.duty.lock.believe(t.noParent())
 		}
 		return err
 	})
-	for _, p := range batch {
-		if err != nil {
-			t.notTidied(p.path, p.duty, err)
-			continue
-		}
-		p.duty.lock.believe(t.noParent())
-		t.close(p.duty.lock)
+	if err != nil {
+		t.notTidied(p.path, p.duty, err)
+		return
 	}
+	t.close(p.duty.lock)
 }

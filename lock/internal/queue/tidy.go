@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"path"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,6 +20,7 @@ type tidier struct {
 	mu      sync.Mutex
 	owed    map[string]*duty // by the path of the parent
 	running bool
+	left    atomic.Int64 // parents that the client could not check while it closed
 }
 
 // duty is a parent that may be empty.
@@ -31,12 +32,12 @@ type duty struct {
 	session int64 // session in which the entry had gone
 }
 
-// tidyBatch is the largest number of parents that one transaction deletes, and of concurrent reads.
-// With the longest paths the transaction has just under 17,000 bytes, see [zkconn.BatchBytes].
-const tidyBatch = 8
-
-// lastMoments is the time for which requests that tidy up continue after the client began to close.
-const lastMoments = time.Second
+const (
+	// tidyAtOnce is the largest number of parents that are checked concurrently.
+	tidyAtOnce = 64
+	// tidyPatience is the time for which a client that closes waits for the next reply to a check.
+	tidyPatience = time.Second
+)
 
 // checkLater records that a parent may be empty. Once this client has not used the lock for a
 // second, it deletes the parent if the parent is empty. With keep, it only keeps the lock state
@@ -88,6 +89,9 @@ func (t *tidier) tidyUp() {
 		closing := t.Closing.Err() != nil
 		due, wait, done := t.next(t.Clock.Mono(), closing)
 		if done {
+			if n := t.left.Swap(0); n > 0 {
+				t.Log.Warn().Int64("locks", n).Msg("the client closes, and leaves the nodes of unused locks to the reaper")
+			}
 			return
 		}
 		if len(due) > 0 {
@@ -98,16 +102,16 @@ func (t *tidier) tidyUp() {
 	}
 }
 
-// tidyAll deletes the parents that are empty. It postpones a parent whose lock is in use. notTidied
-// handles each error.
+// tidyAll reads the parents, and then deletes those that are empty; they share transactions. It
+// postpones a parent whose lock is in use. notTidied handles each error.
 func (t *tidier) tidyAll(due map[string]*duty) {
-	ctx, cancel := t.forTidying()
-	defer cancel()
+	ctx, progress, end := t.forTidying()
+	defer end()
 	var mu sync.Mutex
 	var empty []emptyParent
 	above := t.above(due) // such a lock's node is checked again when those below have gone
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, tidyBatch)
+	var reads sync.WaitGroup
+	slots := make(chan struct{}, tidyAtOnce)
 	for parent, d := range due {
 		switch {
 		case d.keep:
@@ -117,13 +121,14 @@ func (t *tidier) tidyAll(due map[string]*duty) {
 			t.postpone(parent, d)
 			continue
 		}
-		wg.Go(func() {
-			slots <- struct{}{}
+		slots <- struct{}{}
+		reads.Go(func() {
 			defer func() { <-slots }()
 			ops, err := t.readEmpty(ctx, parent, d)
 			switch {
 			case err != nil:
 				t.notTidied(parent, d, err)
+				return
 			case ops == nil && above[parent]:
 				t.postpone(parent, d)
 			case ops == nil:
@@ -133,12 +138,11 @@ func (t *tidier) tidyAll(due map[string]*duty) {
 				empty = append(empty, emptyParent{parent, d, ops})
 				mu.Unlock()
 			}
+			progress()
 		})
 	}
-	wg.Wait()
-	for batch := range slices.Chunk(empty, tidyBatch) {
-		t.deleteOwedParents(batch)
-	}
+	reads.Wait()
+	t.deleteOwedParents(ctx, empty, progress)
 }
 
 // above returns the paths above the nodes that this client checks, now or later.
@@ -156,26 +160,35 @@ func (t *tidier) above(due map[string]*duty) map[string]bool {
 	return above
 }
 
-// forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, or
-// lastMoments after the client began to close if that is earlier.
-func (t *tidier) forTidying() (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), t.UnlockTimeout)
-	stop := context.AfterFunc(t.Closing, func() { time.AfterFunc(lastMoments, cancel) })
+// forTidying returns the context of requests that tidy up. It ends after nine tenths of UnlockTimeout.
+// Once the client has begun to close, it also ends if progress is not called for tidyPatience.
+func (t *tidier) forTidying() (ctx context.Context, progress, end func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.UnlockTimeout*9/10)
+	var timer atomic.Pointer[time.Timer]
+	stop := context.AfterFunc(t.Closing, func() { timer.Store(time.AfterFunc(tidyPatience, cancel)) })
 	return ctx, func() {
-		stop()
-		cancel()
-	}
+			if timer := timer.Load(); timer != nil {
+				timer.Reset(tidyPatience)
+			}
+		}, func() {
+			stop()
+			cancel()
+		}
 }
 
 // notTidied handles the error of a check. It leaves the parent to the reaper if the server refused
 // the request or the client closes, and otherwise postpones the duty.
 func (t *tidier) notTidied(path string, d *duty, err error) {
-	if zkconn.OutcomeOf(err) == zkconn.Refused || t.Closing.Err() != nil {
+	switch {
+	case t.Closing.Err() != nil: // the log tells the number alone: there may be thousands
+		t.left.Add(1)
+		t.close(d.lock)
+	case zkconn.OutcomeOf(err) == zkconn.Refused:
 		t.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
 		t.close(d.lock)
-		return
+	default:
+		t.postpone(path, d)
 	}
-	t.postpone(path, d)
 }
 
 // postpone puts a duty back: the parent is checked a second later.
