@@ -547,7 +547,7 @@ func testRunStatus(t *testing.T, bin string) {
 		{2, "want one lock name", []string{"run", "x", "y", "--", "true"}},
 		{2, "empty component", []string{"run", "x/", "--", "true"}},
 		{2, "must be at least 1s", []string{"run", "x", "--ttl", "999ms", "--", "true"}},
-		{2, "must not be longer than max_ttl", []string{"run", "x", "--ttl", "2h", "--", "true"}},
+		{2, "must be at most max_ttl", []string{"run", "x", "--ttl", "2h", "--", "true"}},
 		{2, "must not be negative", []string{"run", "x", "--wait", "-1s", "--", "true"}},
 	} {
 		p := c.start(test.args...)

@@ -46,7 +46,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 			return Ticket{}, err
 		}
 		if most := c.cfg.policyOf(e.Lock()).MaxTTL; ttl > most {
-			return Ticket{}, invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
+			return Ticket{}, invalid("ttl", ttl, "must be at most max_ttl, which is %v", most)
 		}
 	}
 	if ttl == 0 {

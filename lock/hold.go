@@ -139,7 +139,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if most := h.client.cfg.policyOf(h.e.Lock()).MaxTTL; ttl > most {
-		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
+		return invalid("ttl", ttl, "must be at most max_ttl, which is %v", most)
 	}
 	err := h.e.Extend(ctx, ttl)
 	if err == nil || err == h.e.Err() { // its text names the lock already

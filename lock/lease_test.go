@@ -83,7 +83,7 @@ func TestExtend(t *testing.T) {
 			equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, d.Milliseconds())
 		}
 		for d, rule := range map[time.Duration]string{
-			3*ttl + time.Millisecond: "max_ttl, 30s", lock.MinTTL - time.Millisecond: "at least 100ms",
+			3*ttl + time.Millisecond: "max_ttl, which is 30s", lock.MinTTL - time.Millisecond: "at least 100ms",
 			time.Second + 1: "whole milliseconds", 0: "at least", -time.Second: "at least",
 		} {
 			fails(t, h.Extend(w.ctx, d), lock.ErrInvalid, "ttl", d.String(), rule)

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -85,43 +86,70 @@ func (p Policy) WithDefaults() Policy {
 
 // Validate returns an [ErrInvalid] if a field is outside of its limits. A zero TTL, MaxTTL or Grace
 // is outside of them: call WithDefaults first.
-func (p Policy) Validate() error {
-	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL, MaxTime); err != nil {
-		return err
-	}
-	if err := checkDuration("ttl", p.TTL, MinTTL, MaxTime); err != nil {
-		return err
-	}
-	if err := checkDuration("grace", p.Grace, MinGrace, MaxTime); err != nil {
-		return err
-	}
-	if err := checkDuration("max_hold", p.MaxHold, 0, MaxTime); err != nil {
-		return err
-	}
-	if p.LocalWindow != NoLocalWindow {
-		if err := checkDuration("local_window", p.LocalWindow, 0, MaxLocalWindow); err != nil {
-			return err
-		}
-	}
-	switch {
-	case p.TTL > p.MaxTTL:
-		return invalid("ttl", p.TTL, "must not be longer than max_ttl, %v", p.MaxTTL)
-	case p.Grace > p.MaxTTL:
-		return invalid("grace", p.Grace, "must not be longer than max_ttl, %v", p.MaxTTL)
-	case p.MaxHold != 0 && p.MaxHold < p.TTL:
-		return invalid("max_hold", p.MaxHold, "must not be shorter than ttl, %v; 0 means without limit", p.TTL)
-	}
-	return nil
+func (p Policy) Validate() (err error) {
+	p.Check(func(key string) bool { return err != nil }, func(key string, value time.Duration, rule string) {
+		err = invalid(key, value, "%s", rule)
+	})
+	return err
 }
 
-func checkDuration(argument string, d, least, most time.Duration) error {
+// Check calls refuse for each field that is outside of its limits: with the field's key in a
+// configuration, its value, and the rule. It skips the rules about keys for which refused returns
+// true.
+func (p Policy) Check(refused func(key string) bool, refuse func(key string, value time.Duration, rule string)) {
+	window := p.LocalWindow
+	if window == NoLocalWindow {
+		window = 0
+	}
+	for _, t := range []struct {
+		key               string
+		time, least, most time.Duration
+	}{
+		{"max_ttl", p.MaxTTL, MinTTL, MaxTime},
+		{"ttl", p.TTL, MinTTL, MaxTime},
+		{"grace", p.Grace, MinGrace, MaxTime},
+		{"max_hold", p.MaxHold, 0, MaxTime},
+		{"local_window", window, 0, MaxLocalWindow},
+	} {
+		if rule := timeRule(t.time, t.least, t.most); rule != "" && !refused(t.key) {
+			refuse(t.key, t.time, rule)
+		}
+	}
+	for _, t := range []struct {
+		key, than string
+		broken    bool
+		time      time.Duration
+		rule      string
+		limit     time.Duration
+	}{
+		{"ttl", "max_ttl", p.TTL > p.MaxTTL, p.TTL, "must be at most max_ttl, which is %v", p.MaxTTL},
+		{"grace", "max_ttl", p.Grace > p.MaxTTL, p.Grace, "must be at most max_ttl, which is %v", p.MaxTTL},
+		{"max_hold", "ttl", p.MaxHold != 0 && p.MaxHold < p.TTL, p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL},
+	} {
+		if t.broken && !refused(t.key) && !refused(t.than) {
+			refuse(t.key, t.time, fmt.Sprintf(t.rule, t.limit))
+		}
+	}
+}
+
+// timeRule returns the rule that a duration breaks, "" if none. Durations are whole milliseconds,
+// because entries store milliseconds.
+func timeRule(d, least, most time.Duration) string {
 	switch {
 	case d < least:
-		return invalid(argument, d, "must be at least %v", least)
-	case d%time.Millisecond != 0:
-		return invalid(argument, d, "must be whole milliseconds")
+		return fmt.Sprintf("must be at least %v", least)
 	case d > most:
-		return invalid(argument, d, "must be at most %v", most)
+		return fmt.Sprintf("must be at most %v", most)
+	case d%time.Millisecond != 0:
+		return "must be whole milliseconds"
+	}
+	return ""
+}
+
+// checkDuration returns an ErrInvalid if an argument is outside of its limits, see timeRule.
+func checkDuration(argument string, d, least, most time.Duration) error {
+	if rule := timeRule(d, least, most); rule != "" {
+		return invalid(argument, d, "%s", rule)
 	}
 	return nil
 }

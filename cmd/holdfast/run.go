@@ -195,7 +195,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 		return app.Usage("--at-least %v of lock %q: must not be longer than max_hold, %v, of policy %q", f.atLeast, name, p.MaxHold, p.Name)
 	}
 	if f.detachFor > p.MaxTTL {
-		return app.Usage("--detach-for %v of lock %q: must not be longer than max_ttl, %v, of policy %q", f.detachFor, name, p.MaxTTL, p.Name)
+		return app.Usage("--detach-for %v of lock %q: must be at most max_ttl, which is %v, of policy %q", f.detachFor, name, p.MaxTTL, p.Name)
 	}
 	ticket, err := f.ticket(ctx, name)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestEffectiveTTL(t *testing.T) {
 		{"x", time.Second, time.Second, ""},
 		{"slow/1", 0, 5 * time.Minute, ""},
 		{"slow/1", 10 * time.Minute, 10 * time.Minute, ""},
-		{"slow/1", 11 * time.Minute, 0, `lock "slow/1", policy "slow": invalid argument: ttl 11m0s: must not be longer than max_ttl, 10m0s`},
+		{"slow/1", 11 * time.Minute, 0, `lock "slow/1", policy "slow": invalid argument: ttl 11m0s: must be at most max_ttl, which is 10m0s`},
 		{"quick", 0, 0, `ttl 500ms of lock "quick": must be at least 1s, to end a command in time; --ttl gives another than policy "quick"`},
 		{"quick", 2 * time.Second, 2 * time.Second, ""},
 		{"x", time.Second - 1, 0, "must be at least 1s"},
@@ -147,7 +147,7 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 		{"--detach-for", "-1s", "--detach-for -1s: must be at least 100ms"},
 		{"--detach-for", "99ms", "--detach-for 99ms: must be at least 100ms"},
 		{"--detach-for", "1000001us", "--detach-for 1.000001s: must be whole milliseconds"},
-		{"--detach-for", "61m", `--detach-for 1h1m0s of lock "x": must not be longer than max_ttl, 1h0m0s, of policy "default"`},
+		{"--detach-for", "61m", `--detach-for 1h1m0s of lock "x": must be at most max_ttl, which is 1h0m0s, of policy "default"`},
 	} {
 		t.Setenv(app.EnvConfig, "")
 		t.Setenv(app.EnvServers, "127.0.0.1:1")

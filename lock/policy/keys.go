@@ -85,32 +85,11 @@ func (p Policy) check(m *mistakes, path string) {
 	if sound("match") && p.Match == (Pattern{}) {
 		refuse("match", "", "must be given")
 	}
-	if p.LocalWindow == lock.NoLocalWindow {
-		p.LocalWindow = 0
-	}
-	for _, t := range []struct {
-		key               string
-		time, least, most time.Duration
-	}{
-		{"ttl", p.TTL, lock.MinTTL, lock.MaxTime},
-		{"max_ttl", p.MaxTTL, lock.MinTTL, lock.MaxTime},
-		{"grace", p.Grace, lock.MinGrace, lock.MaxTime},
-		{"max_hold", p.MaxHold, 0, lock.MaxTime},
-		{"local_window", p.LocalWindow, 0, lock.MaxLocalWindow},
-		{"orphan_after", p.OrphanAfter, MinOrphanAfter, lock.MaxTime},
-	} {
-		if rule := checkTime(t.time, t.least, t.most); rule != nil {
-			refuse(t.key, t.time, "%v", rule)
-		}
-	}
-	if sound("ttl", "max_ttl") && p.TTL > p.MaxTTL {
-		refuse("ttl", p.TTL, "must be at most max_ttl, which is %v", p.MaxTTL)
-	}
-	if sound("grace", "max_ttl") && p.Grace > p.MaxTTL {
-		refuse("grace", p.Grace, "must be at most max_ttl, which is %v", p.MaxTTL)
-	}
-	if sound("max_hold", "ttl") && p.MaxHold != 0 && p.MaxHold < p.TTL {
-		refuse("max_hold", p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL)
+	p.Policy.Check(func(key string) bool { return !sound(key) }, func(key string, value time.Duration, rule string) {
+		refuse(key, value, "%s", rule)
+	})
+	if rule := checkTime(p.OrphanAfter, MinOrphanAfter, lock.MaxTime); rule != nil {
+		refuse("orphan_after", p.OrphanAfter, "%v", rule)
 	}
 	if sound("schedule") && p.Schedule != "" {
 		if err := checkSchedule(p.Schedule); err != nil {

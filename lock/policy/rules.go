@@ -110,5 +110,5 @@ func checkTime(t, least, most time.Duration) error {
 	return cmp.Or(
 		must(t >= least, fmt.Sprintf("must be at least %v", least)),
 		must(t <= most, fmt.Sprintf("must be at most %v", most)),
-		must(t%time.Millisecond == 0, "must be in whole milliseconds"))
+		must(t%time.Millisecond == 0, "must be whole milliseconds"))
 }
