@@ -40,7 +40,7 @@ type Options struct {
 type Server struct {
 	options Options // its Roots are not used: see roots
 	mux     *http.ServeMux
-	busy    chan struct{} // a token for each running request
+	rooms   rooms
 	ctx     context.Context
 	cancel  context.CancelFunc
 	passes  sync.WaitGroup
@@ -57,9 +57,6 @@ type shown struct {
 	*swept
 }
 
-// maxBusy is the largest number of concurrent requests. Further requests get the status 503.
-const maxBusy = 64
-
 //go:embed page
 var pageFiles embed.FS
 
@@ -71,7 +68,7 @@ func New(o Options) (*Server, error) {
 			return nil, fmt.Errorf("%w: status: host %q: must be a name without a port", lock.ErrInvalid, h)
 		}
 	}
-	s := &Server{options: o, mux: http.NewServeMux(), busy: make(chan struct{}, maxBusy), seconds: newSweepSeconds()}
+	s := &Server{options: o, mux: http.NewServeMux(), rooms: newRooms(), seconds: newSweepSeconds()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.SetRoots(o.Roots); err != nil {
 		s.cancel()
@@ -147,7 +144,7 @@ var security = map[string]string{
 }
 
 // ServeHTTP answers GET and HEAD. It refuses other methods (405), host names that are not allowed
-// (421), and requests beyond 64 concurrent ones (503).
+// (421), and requests beyond 64 concurrent ones (503); probes and metrics are counted apart.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for key, value := range security {
 		w.Header().Set(key, value)
@@ -159,14 +156,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !unnamed[r.URL.Path] && !s.named(r.Host):
 		http.Error(w, fmt.Sprintf("host %q: must be localhost, an address, or one of reaper.hosts in the configuration", r.Host), http.StatusMisdirectedRequest)
 	default:
-		select {
-		case s.busy <- struct{}{}:
-			defer func() { <-s.busy }()
-			s.mux.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
-		}
+		s.rooms.serve(s.mux, w, r)
 	}
 }
 
@@ -189,14 +179,15 @@ func (s *Server) named(host string) bool {
 }
 
 // Serve answers the requests on l until ctx ends. Then it closes l and the server, and returns nil. It
-// returns an error if l fails.
+// returns an error if l fails. An address has at most 32 connections: of more the oldest is closed. An
+// answer that its reader does not take within ten seconds ends the connection.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: askTime + maxSending,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	err := server.Serve(l)
+	err := server.Serve(&fewPerAddress{Listener: l})
 	closing := server.Close()
 	s.Close()
 	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {

@@ -91,18 +91,6 @@ func TestPageIsWhole(t *testing.T) {
 	})
 }
 
-// TestBusy: a request beyond maxBusy concurrent ones gets the status 503 and Retry-After.
-func TestBusy(t *testing.T) {
-	simulate(t, Options{}, func(w *world) {
-		for range maxBusy {
-			w.server.busy <- struct{}{}
-		}
-		if a := w.get("/"); a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" {
-			t.Errorf("%d, %v", a.Code, a.Header())
-		}
-	})
-}
-
 // TestHealth: /healthz fails if sweeps are overdue, /readyz if there is no session. In the status both
 // are problems of the level "bad".
 func TestHealth(t *testing.T) {

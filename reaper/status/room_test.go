@@ -1,0 +1,129 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+// TestBusy: a request beyond maxBusy concurrent ones gets the status 503 and Retry-After. Probes and
+// metrics are counted apart.
+func TestBusy(t *testing.T) {
+	simulate(t, Options{}, func(w *world) {
+		for range maxBusy {
+			w.server.rooms.pages <- struct{}{}
+		}
+		for _, path := range []string{"/", "/page.js", "/api/v1/status", "/api/v1/locks", "/api/v1/lock?name=x"} {
+			if a := w.get(path); a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: %d, %v", path, a.Code, a.Header())
+			}
+		}
+		for path := range unnamed {
+			if a := w.get(path); a.Code != http.StatusOK {
+				t.Errorf("%s: %d", path, a.Code)
+			}
+		}
+	})
+}
+
+// TestSlowReaders: clients that ask for much and read nothing, three times as many as may be answered at
+// once, shut off neither probes and metrics nor the page, from their own address or from another one.
+func TestSlowReaders(t *testing.T) {
+	m := &told{status: reaper.Status{About: reaper.About{Root: "/locks"}, Session: reaper.Session{Connected: true}}}
+	s, err := New(Options{Roots: []Root{{Monitor: m}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx, l) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	const each = "GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for range 3 * maxBusy {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.(*net.TCPConn).SetReadBuffer(1)
+		go func() { // ends with an error when the connection ends
+			for range 500 {
+				if _, err := fmt.Fprint(conn, each); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		client := http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+		for range 10 {
+			for _, path := range []string{"/healthz", "/metrics", "/readyz", "/", "/api/v1/status"} {
+				answer, err := client.Get("http://" + l.Addr().String() + path)
+				if err != nil {
+					if strings.Contains(err.Error(), "assign requested address") {
+						t.Skip(err) // not all systems have 127.0.0.2
+					}
+					t.Fatalf("%s from %s: %v", path, from, err)
+				}
+				if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+					t.Fatalf("%s from %s: %s", path, from, answer.Status)
+				}
+			}
+			time.Sleep(10 * time.Millisecond) // while the readers' buffers fill
+		}
+	}
+}
+
+// TestFewPerAddress: of more than maxConns connections from one address, the oldest is closed.
+func TestFewPerAddress(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &fewPerAddress{Listener: inner}
+	defer l.Close()
+	var clients, accepted []net.Conn
+	for range maxConns + 2 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		a, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients, accepted = append(clients, c), append(accepted, a)
+	}
+	for i, c := range clients[:2] {
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("connection %d is open", i)
+		}
+	}
+	for _, a := range accepted {
+		_, err := a.Write([]byte{1})
+		if open := err == nil; open != (a != accepted[0] && a != accepted[1]) {
+			t.Errorf("open: %v, %v", open, err)
+		}
+		a.Close()
+	}
+	if len(l.conns) != 0 {
+		t.Errorf("%d addresses are counted although all connections are closed", len(l.conns))
+	}
+}
