@@ -441,9 +441,11 @@ func testLsOfNothing(t *testing.T, bin string) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := c.output("show", "x"); !strings.Contains(got, "there is no node "+c.root+": ") {
+	shows := c.start("show", "x")
+	if got := shows.rest(); !strings.Contains(got, "there is no node "+c.root+": ") {
 		t.Errorf("%q", got)
 	}
+	shows.mustExit(1)
 	var doc struct {
 		Locks  []any
 		NoRoot bool `json:"no_root"`

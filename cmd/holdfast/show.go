@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -29,7 +33,8 @@ below, what the owner says of itself.
 Nothing is changed. What is left is reckoned as by holdfast ls, and as there one process
 has one entry, however many of its goroutines wait.
 
-Exit status: 1 if the lock could not be read. An unused lock is no failure.`,
+Exit status: 1 if the lock could not be read, or there is none of that name: it is free,
+or its name is another.`,
 		Example: `  holdfast show orders/42
   holdfast show orders/42 --json | jq -r '.waiters[].owner'`,
 		Args:              app.OneName,
@@ -40,7 +45,7 @@ Exit status: 1 if the lock could not be read. An unused lock is no failure.`,
 				return app.Usage("%w", err)
 			}
 			return withTree(cmd, flags, func(cfg *policy.Config, _ *lock.Client, tree admin.Tree) error {
-				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), Policy: cfg.Policies.For(name)}
+				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), Policy: cfg.Policies.For(name), Unconfigured: flags.File() == ""}
 				var err error
 				q.Time, err = tree.Now(cmd.Context()) // Inspect judges leases by this sample of ensemble time
 				q.NoRoot = errors.Is(err, zk.ErrNoNode)
@@ -50,13 +55,80 @@ Exit status: 1 if the lock could not be read. An unused lock is no failure.`,
 				if q.State, err = tree.Inspect(cmd.Context(), name); err != nil {
 					return fmt.Errorf("show %q: %w", name, err)
 				}
-				if asJSON {
-					return q.JSON(cmd.OutOrStdout())
+				if q.Asked, err = pendingRequests(cmd.Context(), tree, q.State); err != nil {
+					return fmt.Errorf("show %q: %w", name, err)
 				}
-				return q.Picture(cmd.OutOrStdout(), coloured(cmd))
+				if asJSON {
+					err = q.JSON(cmd.OutOrStdout())
+				} else {
+					err = q.Picture(cmd.OutOrStdout(), coloured(cmd))
+				}
+				if err != nil || q.State.Kind != "" || len(q.State.Contenders)+len(q.State.Children) > 0 {
+					return err
+				}
+				return notThere(cmd.Context(), tree, name)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return cmd
+}
+
+// pendingRequests returns the pending requests to release a lock, by the paths of the holders' entries.
+func pendingRequests(ctx context.Context, tree admin.Tree, s admin.State) (map[string]admin.Revocation, error) {
+	all := map[string]admin.Revocation{}
+	for _, c := range list.Holders(s) {
+		r, err := tree.Revocation(ctx, path.Base(c.Path))
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		case err != nil:
+			return nil, fmt.Errorf("read the requests to release it: %w", err)
+		case r.Err == nil && !r.Stale:
+			all[c.Path] = r
+		}
+	}
+	return all, nil
+}
+
+// mostAsked is the largest number of names that notThere compares with.
+const mostAsked = 10_000
+
+// notThere returns the error for a lock without a node, with a similar name if there is one beside it.
+func notThere(ctx context.Context, tree admin.Tree, name string) error {
+	above, last, nested := cutLast(name, "/")
+	if !nested {
+		above = ""
+	}
+	hint := ""
+	if s, err := tree.Inspect(ctx, above); err == nil {
+		best := 3 // a name that differs in so many characters is another one
+		for _, child := range s.Children[:min(len(s.Children), mostAsked)] {
+			if d := distance(last, child); d < best && d < len(last) {
+				best, hint = d, fmt.Sprintf("; did you mean %s?", text.Quote(strings.TrimPrefix(above+"/"+child, "/")))
+			}
+		}
+	}
+	return fmt.Errorf("there is no lock %q: it is free, or its name is another%s", name, hint)
+}
+
+// distance returns the number of characters to insert, delete or replace to make b of a.
+func distance(a, b string) int {
+	from, to := []rune(a), []rune(b)
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, r := range from {
+		above := row[0]
+		row[0] = i + 1
+		for j, s := range to {
+			cost := above
+			if r != s {
+				cost++
+			}
+			above = row[j+1]
+			row[j+1] = min(cost, above+1, row[j]+1)
+		}
+	}
+	return row[len(to)]
 }

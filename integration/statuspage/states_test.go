@@ -72,6 +72,7 @@ func TestStates(t *testing.T) {
 		b.Run(chromedp.EmulateViewport(390, 900)) // on a narrow page a queue keeps its columns, and scrolls in its own place
 		b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows[1].offsetHeight < 40`)
 		b.Expect(`document.documentElement.scrollWidth <= innerWidth`)
+		b.Expect(`[...document.querySelectorAll("#table tbody tr")].some((r) => r.innerText.startsWith("gpu") && r.innerText.includes("shop-7f9c4d"))`) // the holder
 		b.Expect(`[...document.querySelectorAll("#table .badge")].every((b) => b.offsetHeight < 25 && b.getBoundingClientRect().right <= b.parentElement.getBoundingClientRect().right)`)
 		b.Picture("states-390-" + scheme)
 	}

@@ -257,6 +257,9 @@ type Contender struct {
 	// Ours is false for an entry of another library or of a newer version, and for a
 	// damaged one. Then the fields below are unset, except Err.
 	Ours bool
+	// Session is the session that owns the entry's node; 0: none does, so the node stays until it is
+	// deleted. Entries of Holdfast have none.
+	Session int64
 	// Err says why an entry with a Holdfast name cannot be decoded: [znode.ErrNewer], or
 	// [znode.ErrForeign] for a damaged one. An entry with an Err blocks the
 	// lock while it exists.
@@ -356,7 +359,7 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	if err != nil {
 		return Contender{}, err
 	}
-	c := Contender{Path: path, Read: read, Token: lock.Token{Czxid: n.Stat.Czxid, Sequence: name.TokenSequence()}}
+	c := Contender{Path: path, Read: read, Session: n.Stat.EphemeralOwner, Token: lock.Token{Czxid: n.Stat.Czxid, Sequence: name.TokenSequence()}}
 	e := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
 	if !e.Leased() {
 		if e.Ours() {

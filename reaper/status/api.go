@@ -47,7 +47,7 @@ type Count struct {
 	Root    string         `json:"root"`
 	Policy  string         `json:"policy"`
 	Locks   int            `json:"locks"`
-	Held    int            `json:"held"`    // entries that hold their lock
+	Held    int            `json:"held"`    // entries that hold their lock, without expired ones
 	Waiting int            `json:"waiting"` // entries that wait
 	Blocked int            `json:"blocked"` // locks with a waiter behind an expired or damaged entry
 	States  map[string]int `json:"states"`  // locks by state
@@ -244,6 +244,9 @@ func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), askTime)
 		defer cancel()
 		l, _, err := reader.lock(ctx, name, maxQueue)
+		if err == nil && l != nil {
+			err = reader.requests(ctx, l)
+		}
 		switch {
 		case err != nil:
 			writeError(w, http.StatusServiceUnavailable, err)

@@ -59,7 +59,7 @@ func TestStates(t *testing.T) {
 		want := map[string]string{
 			"broken":    "default mutex damaged held 1 waiting 0",
 			"catalog":   "default rw held held 2 waiting 0",
-			"crashed":   "default mutex expired held 1 waiting 0",
+			"crashed":   "default mutex expired held 0 waiting 0",
 			"gpu":       "default semaphore held held 1 waiting 0",
 			"idle":      "default mutex free held 0 waiting 0",
 			"kazoo":     "default  foreign held 1 waiting 0",
@@ -139,6 +139,23 @@ func TestQueueOfALock(t *testing.T) {
 			if a := w.get("/api/v1/lock" + query); a.Code != want {
 				t.Errorf("%s: %d, want %d: %s", query, a.Code, want, a.Body)
 			}
+		}
+	})
+}
+
+// TestPendingRequest: the queue of a lock tells of a request to release it: of which client, and why.
+func TestPendingRequest(t *testing.T) {
+	simulate(t, Options{}, func(w *world) {
+		w.hold(w.dial("holder"), "orders/1", 0)
+		if err := w.dial("operator").Revoke(w.Context(), "orders/1", "deploy"); err != nil {
+			t.Fatal(err)
+		}
+		var l Lock
+		if err := json.Unmarshal(w.get("/api/v1/lock?name=orders/1").Body.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		if a := l.Entries[0].Asked; a == nil || a.Owner != "operator" || a.Reason != "deploy" || a.At.Before(time.Now().Add(-time.Minute)) {
+			t.Errorf("%+v", a)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,7 @@ type Lock struct {
 	Permits int     `json:"permits,omitempty"` // number of permits of a semaphore, otherwise 0
 	State   string  `json:"state"`             // state of the first entry; Free, Damaged or Denied without one
 	Held    int     `json:"held"`              // number of entries that hold the lock
+	Expired int     `json:"expired"`           // number of entries that are in, but whose lease has ended, of those that were read
 	Waiting int     `json:"waiting"`           // number of entries that wait
 	Age     int64   `json:"age_ms"`            // time since the read, in milliseconds
 	Entries []Entry `json:"entries"`           // the first entries, in the order of the queue
@@ -53,7 +55,7 @@ type Lock struct {
 	read time.Time // just before the read
 }
 
-// Entry is an entry of a lock. Of a foreign or damaged entry only State, In and Token are set; of a
+// Entry is an entry of a lock. Of a foreign or damaged entry only State, In, Token and Session are set; of a
 // denied entry only State and In.
 type Entry struct {
 	State string `json:"state"` // one of the states above
@@ -69,7 +71,39 @@ type Entry struct {
 	Left     *int64            `json:"left_ms,omitempty"`
 	Acquired string            `json:"acquired_at,omitempty"` // ensemble time of the recorded grant; "" if there is none
 	Detached bool              `json:"detached,omitempty"`
+	Asked    *Asked            `json:"asked,omitempty"`    // pending request to release it; only in /api/v1/lock
+	Session  string            `json:"session,omitempty"`  // session of a foreign entry's node; "": none, so that it stays
 	Metadata map[string]string `json:"metadata,omitempty"` // nil without the option Metadata
+
+	node string // name of the node; "" of one that is not Holdfast's
+}
+
+// Asked is a request to release a lock.
+type Asked struct {
+	Owner  string    `json:"owner"`
+	Host   string    `json:"host,omitempty"`
+	PID    int       `json:"pid,omitempty"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// requests reads the pending requests to release the entries of a lock that are in.
+func (r reader) requests(ctx context.Context, l *Lock) error {
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		if !e.In || e.node == "" {
+			continue
+		}
+		asked, err := r.tree.Revocation(ctx, e.node)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+		case err != nil:
+			return err
+		case asked.Err == nil && !asked.Stale:
+			e.Asked = &Asked{asked.Owner, asked.Host, asked.PID, time.UnixMilli(asked.Stat.Mtime).UTC(), asked.Reason}
+		}
+	}
+	return nil
 }
 
 // roles are the names of the roles of a read/write lock's entries. Other entries have none.
@@ -131,11 +165,15 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 		shares[n.Node] = shared
 		l.Entries = append(l.Entries, e)
 	}
-	l.Held = len(znode.Holders(names, rules, func(n znode.Name) bool { return shares[n.Node] }))
-	l.Waiting = len(names) - l.Held
+	in := len(znode.Holders(names, rules, func(n znode.Name) bool { return shares[n.Node] }))
+	l.Held, l.Waiting = in, len(names)-in
 	for i := range l.Entries {
 		e := &l.Entries[i]
-		if e.In = i < l.Held; !e.In && e.State == Entering {
+		e.In = i < in
+		switch {
+		case e.In && e.State == Expired:
+			l.Held, l.Expired = l.Held-1, l.Expired+1
+		case !e.In && e.State == Entering:
 			e.State = Waiting
 		}
 	}
@@ -176,11 +214,15 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 	switch {
 	case !name.Ours() || stat.EphemeralOwner != 0:
 		e.State = Foreign
+		if stat.EphemeralOwner != 0 {
+			e.Session = fmt.Sprintf("0x%x", uint64(stat.EphemeralOwner))
+		}
 		return e, false, nil
 	case read.Err != nil:
 		e.State = Damaged
 		return e, false, nil
 	}
+	e.node = name.Node
 	rec := &read.Record
 	token.Incarnation = rec.Incarnation
 	e.Token = token.String()

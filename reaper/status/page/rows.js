@@ -32,10 +32,10 @@ export function row(what, toggle) {
   button.type = "button";
   button.className = "open";
   button.onclick = toggle;
-  name.append(button);
+  name.append(button, below);
   const badge = span("", "badge");
   state.append(badge);
-  const who = span("", "clamp");
+  const who = span("", "clamp"), below = span("", "below");
   holder.append(who);
   holder.className = "holder";
   queue.className = "number";
@@ -54,6 +54,7 @@ export function row(what, toggle) {
     const first = lock.entries[0];
     put(who, holderText(lock, first));
     who.title = who.textContent;
+    put(below, who.textContent);
     put(queue, lock.waiting ? lock.waiting.toLocaleString("en") : "");
     put(token, first?.in ? first.token : "");
     bar.update(first);
@@ -66,7 +67,7 @@ export function row(what, toggle) {
 // holderText names the holder of the lock.
 function holderText(lock, first) {
   if (!first) return "";
-  if (!first.owner) return first.state === "foreign" ? "another library's" : "";
+  if (!first.owner) return first.state !== "foreign" ? "" : first.session ? `another library's, session ${first.session}` : "another library's, of no session: it stays until it is deleted";
   const more = lock.held > 1 ? `, and ${lock.held - 1} more` : "";
   const of = lock.permits ? ` of ${lock.permits}` : "";
   return `${visible(first.owner)} ${at(first)}${first.detached ? " (detached)" : ""}${more}${more ? of : ""}`;
@@ -135,7 +136,7 @@ function detailRow(tr) {
 // detail shows a lock's queue.
 export function detail(cell, lock) {
   const head = el("div");
-  const kind = [lock.kind || "unknown kind", lock.permits ? count(lock.permits, "permit") : "", `policy ${lock.policy}`, `${count(lock.held, "entry", "entries")} in`, `${lock.waiting} waiting`];
+  const kind = [lock.kind || "unknown kind", lock.permits ? count(lock.permits, "permit") : "", `policy ${lock.policy}`, `${count(lock.held, "entry", "entries")} in`, lock.expired ? `${lock.expired} expired` : "", `${lock.waiting} waiting`];
   head.append(span(kind.filter(Boolean).join(", "), "sub"));
   const table = el("table"), body = el("tbody"), top = el("tr");
   for (const title of ["", "Owner", "Where", "State", "Token", "Time left", "Has it since"]) {
@@ -151,6 +152,13 @@ export function detail(cell, lock) {
     for (const text of [e.in ? "in" : `${i + 1}.`, visible(e.owner) || "not Holdfast's", [visible(e.host), e.pid && `#${e.pid}`].filter(Boolean).join(" "), [e.state, e.role].filter(Boolean).join(", "), e.token, left, e.acquired_at ? dateTime(e.acquired_at) : ""]) tr.append(el("td", text));
     tr.children[4].className = "mono";
     body.append(tr);
+    if (e.asked) {
+      const asked = el("tr"), td = el("td", `asked to release it by ${visible(e.asked.owner)}${e.asked.host ? ` (host ${visible(e.asked.host)}, pid ${e.asked.pid})` : ""} at ${dateTime(e.asked.at)}${e.asked.reason ? `: ${visible(e.asked.reason)}` : ""}`);
+      td.colSpan = 6;
+      td.className = "sub asked";
+      asked.append(el("td"), td);
+      body.append(asked);
+    }
     if (e.metadata) {
       const meta = el("tr"), td = el("td", Object.entries(e.metadata).map(([k, v]) => `${visible(k)}=${visible(v)}`).join("  "));
       td.colSpan = 6;
@@ -163,6 +171,6 @@ export function detail(cell, lock) {
   const wide = el("div");
   wide.className = "wide";
   wide.append(table);
-  const more = lock.held + lock.waiting - lock.entries.length;
+  const more = lock.held + lock.expired + lock.waiting - lock.entries.length;
   cell.replaceChildren(head, ...(lock.entries.length ? [wide] : []), ...(more > 0 ? [span(`and ${count(more, "more entry", "more entries")}`, "sub")] : []));
 }

@@ -56,7 +56,7 @@ var listings = map[string]Listing{
 					return c
 				}(),
 				contender("/locks/orders/42/60303ae22b998861-lock-0000000008", 4294967312, "shop-8d1e", 12, 29100*time.Millisecond),
-				{Path: "/locks/orders/42/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000009", Token: lock.Token{Czxid: 4294967313}},
+				{Path: "/locks/orders/42/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000009", Session: 0x100a3c0f1d20004, Token: lock.Token{Czxid: 4294967313}},
 				contender("/locks/orders/42/1b4f0e9851971998-lock-0000000010", 4294967314, "rather-long-name-of-an-owner", 13, -3250*time.Millisecond),
 			}},
 		},

@@ -41,9 +41,21 @@ type Entry struct {
 	Detached bool              `json:"detached,omitempty"`    // no process has it: a client may attach to it
 	WaitsFor string            `json:"waits_for,omitempty"`   // the entry ahead; only in holdfast show
 	Broken   string            `json:"broken,omitempty"`      // if the hold was force-released: author and reason
+	Asked    *Asked            `json:"asked,omitempty"`       // pending request to release it; only in holdfast show
 	Expires  string            `json:"expires_at,omitempty"`
+	Expired  bool              `json:"expired,omitempty"` // the lease had ended when the entry was read
+	Session  string            `json:"session,omitempty"` // session that owns the entry; only of one that is not ours
 	Read     string            `json:"read_at,omitempty"` // time at which the entry was read
 	Left     *int64            `json:"left_ms,omitempty"` // lease surely left then; negative: expired
+}
+
+// Asked is a request to release a lock.
+type Asked struct {
+	Owner  string `json:"owner"`
+	Host   string `json:"host,omitempty"`
+	PID    int    `json:"pid,omitempty"`
+	At     string `json:"at"`
+	Reason string `json:"reason,omitempty"`
 }
 
 const jsonTime = "2006-01-02T15:04:05.000Z07:00"
@@ -109,6 +121,9 @@ func (l Listing) entry(c admin.Contender) Entry {
 		e.Err = c.Err.Error()
 	}
 	if !c.Ours {
+		if c.Session != 0 {
+			e.Session = fmt.Sprintf("0x%x", uint64(c.Session))
+		}
 		return e
 	}
 	e.Owner, e.Host, e.PID, e.Metadata = c.Owner, c.Host, c.PID, c.Metadata
@@ -119,6 +134,7 @@ func (l Listing) entry(c admin.Contender) Entry {
 	}
 	if left, known := left(c); known {
 		ms := left.Milliseconds()
+		e.Expired = left < 0
 		e.Read, e.Left = latest(c.Read).UTC().Format(jsonTime), &ms
 	}
 	return e
@@ -262,7 +278,11 @@ func Age(d time.Duration, known bool) string {
 // Who returns a contender's owner, host and pid for tables; the entry's name if it is unreadable or
 // another library's.
 func Who(c admin.Contender) string {
-	who := "not ours: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
+	who := "not ours: "
+	if c.Session == 0 {
+		who = "no session: "
+	}
+	who += text.Tail(text.Printable(path.Base(c.Path)), widest)
 	switch {
 	case c.Err != nil:
 		who = "unreadable: " + text.Tail(text.Printable(path.Base(c.Path)), widest)

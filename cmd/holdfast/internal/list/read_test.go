@@ -93,7 +93,7 @@ func TestDamagedEntry(t *testing.T) {
 		if !errors.Is(damaged.Err, znode.ErrForeign) || !strings.HasPrefix(Who(damaged), "unreadable: ") {
 			t.Errorf("%s: %+v", Who(damaged), damaged)
 		}
-		if other.Err != nil || !strings.HasPrefix(Who(other), "not ours: ") {
+		if other.Err != nil || !strings.HasPrefix(Who(other), "no session: ") {
 			t.Errorf("%s: %+v", Who(other), other)
 		}
 	})

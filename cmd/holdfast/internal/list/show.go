@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -23,6 +24,10 @@ type Queue struct {
 	State  admin.State
 	Policy policy.Policy
 	NoRoot bool // as in Listing
+	// Unconfigured means that there is no configuration, so that Policy has the defaults of this program.
+	Unconfigured bool
+	// Asked has the pending requests to release the lock, by the paths of their entries.
+	Asked map[string]admin.Revocation
 }
 
 // place is a contender's place in the queue.
@@ -60,9 +65,12 @@ func (q Queue) listing() Listing {
 func (q Queue) Picture(w io.Writer, colour bool) error {
 	s, l := q.State, q.listing()
 	places := l.places(s)
-	in := 0
+	in, expired := 0, 0
 	for _, p := range places {
-		if p.in {
+		switch {
+		case p.in && p.expired():
+			expired++
+		case p.in:
 			in++
 		}
 	}
@@ -71,8 +79,17 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 	if s.Kind != "" {
 		head += KindOf(s) + ", "
 	}
-	head += fmt.Sprintf("%s, %s\npolicy %s: ttl %v, grace %v", text.Count(in, "holder", "holders"), text.Count(len(places)-in, "waiter", "waiters"),
-		text.Printable(p.Name), p.TTL, p.Grace)
+	head += text.Count(in, "holder", "holders")
+	if expired > 0 {
+		head += ", " + text.Count(expired, "expired entry", "expired entries")
+	}
+	head += ", " + text.Count(len(places)-in-expired, "waiter", "waiters") + "\n"
+	if q.Unconfigured {
+		head += "no configuration is given; by the defaults, which the programs need not have: "
+	} else {
+		head += "policy " + text.Printable(p.Name) + ": "
+	}
+	head += fmt.Sprintf("ttl %v, grace %v", p.TTL, p.Grace)
 	if p.MaxHold > 0 {
 		head += fmt.Sprintf(", max_hold %v", p.MaxHold)
 	}
@@ -110,7 +127,50 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 			return err
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, q.advice(places))
+	return err
+}
+
+// expired reports whether the lease of a contender has ended.
+func (p place) expired() bool {
+	d, known := left(p.Contender)
+	return known && d < 0
+}
+
+// advice returns what an operator may do about the contenders, as commands to copy.
+func (q Queue) advice(places []place) string {
+	name := text.Quote(q.State.Name)
+	var all []string
+	for _, p := range places {
+		switch {
+		case !p.in:
+		case p.Err != nil:
+			all = append(all, "holdfast doctor    says what to do about entries that cannot be read")
+		case !p.Ours:
+			all = append(all, foreignAdvice(p.Contender))
+		case p.expired():
+			all = append(all, "holdfast sweep    cleans up what has expired; a waiter does so by itself")
+		default:
+			all = append(all, "holdfast revoke "+name+"    asks its holders to release it",
+				"holdfast break "+name+"     ends a hold whose program hangs; the next waiter enters when that is safe")
+		}
+		if len(all) > 0 {
+			break
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "\nyou may:\n  " + strings.Join(all, "\n  ") + "\n"
+}
+
+// foreignAdvice returns what may be done about an entry in the way that is not a lease of ours.
+func foreignAdvice(c admin.Contender) string {
+	path := text.Quote(c.Path)
+	if c.Session != 0 {
+		return fmt.Sprintf("end the program with the session 0x%x: its entry goes with it (echo cons | nc SERVER 2181 names its address)", uint64(c.Session))
+	}
+	return "delete " + path + "    in zkCli.sh: no session owns this entry, so it stays for ever; first see that no program holds the lock by it"
 }
 
 // row returns a contender's line in the picture.
@@ -121,7 +181,10 @@ func (q Queue) row(i int, p place) []text.Cell {
 	}
 	if p.in {
 		dot, state = text.Cell{Text: "  ●", Style: text.Green}, text.Cell{Text: "holds", Style: text.Green}
-		if age := Age(held(p.Contender)); age != "" {
+		if p.expired() {
+			state = text.Cell{Text: "held it", Style: text.Red}
+		}
+		if age := Age(held(p.Contender)); age != "" && !p.expired() {
 			state.Text = "for " + age
 		}
 	}
@@ -154,6 +217,17 @@ func role(n znode.Name, kind znode.Kind, shares bool) string {
 
 // notes returns further lines about a contender.
 func (q Queue) notes(p place) (notes []string) {
+	if r, asked := q.Asked[p.Path]; asked {
+		note := fmt.Sprintf("asked to release it by %s (%s, pid %d) at %s", text.Head(text.Printable(r.Owner), widest), text.Head(text.Printable(r.Host), widest), r.PID,
+			time.UnixMilli(r.Stat.Mtime).UTC().Format(jsonTime))
+		if r.Reason != "" {
+			note += ": " + text.Head(text.Printable(r.Reason), 100)
+		}
+		notes = append(notes, note)
+	}
+	if !p.Ours && p.Err == nil {
+		notes = append(notes, text.Printable(p.Path)+": "+ofSession(p.Contender))
+	}
 	if p.Err != nil {
 		notes = append(notes, text.Printable(p.Err.Error())+"; it is in the way until it is deleted")
 	}
@@ -166,6 +240,14 @@ func (q Queue) notes(p place) (notes []string) {
 	return notes
 }
 
+// ofSession says whether a session owns an entry that is not ours.
+func ofSession(c admin.Contender) string {
+	if c.Session == 0 {
+		return "of no session: it stays until it is deleted"
+	}
+	return fmt.Sprintf("of the session 0x%x: it goes when that ends", uint64(c.Session))
+}
+
 // JSON prints the queue as one JSON document.
 func (q Queue) JSON(w io.Writer) error {
 	l := q.listing()
@@ -176,8 +258,10 @@ func (q Queue) JSON(w io.Writer) error {
 		TTL    int64  `json:"ttl_ms"`
 		Grace  int64  `json:"grace_ms"`
 		NoRoot bool   `json:"no_root,omitempty"`
+		// Unconfigured means that the policy is that of no configuration.
+		Unconfigured bool `json:"unconfigured,omitempty"`
 		Lock
-	}{Root: q.Root, Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), NoRoot: q.NoRoot, Lock: l.Lock(q.State)}
+	}{Unconfigured: q.Unconfigured, Root: q.Root, Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), NoRoot: q.NoRoot, Lock: l.Lock(q.State)}
 	if q.Time.Zxid != 0 {
 		doc.Time = latest(q.Time).UTC().Format(jsonTime)
 	}
@@ -185,6 +269,11 @@ func (q Queue) JSON(w io.Writer) error {
 	for _, p := range l.places(q.State) {
 		if !p.in {
 			ahead[p.Path] = q.State.Contenders[p.waitsFor].Path
+		}
+	}
+	for i := range doc.Holders {
+		if r, asked := q.Asked[doc.Holders[i].Path]; asked {
+			doc.Holders[i].Asked = &Asked{r.Owner, r.Host, r.PID, time.UnixMilli(r.Stat.Mtime).UTC().Format(jsonTime), r.Reason}
 		}
 	}
 	for i := range doc.Waiters {

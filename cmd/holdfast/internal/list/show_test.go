@@ -2,6 +2,7 @@ package list
 
 import (
 	"bytes"
+	"github.com/go-zookeeper/zk"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,6 +27,15 @@ func TestPicture(t *testing.T) {
 		"show-wide":      {State: state("wide", "注文/四十二")},
 		"show-none":      {State: admin.State{Name: "none"}},
 		"show-dir":       {State: admin.State{Name: "orders", Kind: znode.Dir}},
+		"show-foreign": {Unconfigured: true, State: func() admin.State {
+			s := state("busy", "orders/42")
+			s.Contenders = append([]admin.Contender(nil), s.Contenders[2:]...)
+			s.Contenders[0].Session = 0
+			return s
+		}()},
+		"show-asked": {State: state("busy", "orders/42"), Asked: map[string]admin.Revocation{
+			state("busy", "orders/42").Contenders[0].Path: {Owner: "ops", Host: "node9", PID: 3, Reason: "deploy", Stat: &zk.Stat{Mtime: noon.UnixMilli()}},
+		}},
 		"show-broken": {State: func() admin.State {
 			s := state("busy", "imports/a")
 			s.Contenders = append([]admin.Contender(nil), s.Contenders...)
