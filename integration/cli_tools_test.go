@@ -118,8 +118,8 @@ func testLsPattern(t *testing.T, bin string) {
 		t.Error(out)
 	}
 	p.mustExit(1)
-	p.mustSay("holdfast: the listing is incomplete: 3 nodes could not be read, the first is " + c.root + "/secret-0: ")
-	if lines := strings.Count(p.Stderr(), "\n") - strings.Count(p.Stderr(), "waiting for ZooKeeper"); lines != 1 {
+	p.mustSay("holdfast: the listing is incomplete: 3 nodes could not be read:\n" + c.root + "/secret-0: ")
+	if lines := strings.Count(p.Stderr(), "\n") - strings.Count(p.Stderr(), "waiting for ZooKeeper"); lines != 4 {
 		t.Errorf("%d lines: %s", lines, p.Stderr())
 	}
 	for i := range 3 {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
@@ -37,6 +39,7 @@ type checked struct {
 	Policies []string  `json:"policies,omitempty"`
 	Roots    []string  `json:"roots,omitempty"` // names of the reaper's roots
 	Mistakes []mistake `json:"mistakes,omitempty"`
+	Notes    []string  `json:"notes,omitempty"` // what is allowed, and probably not meant
 }
 
 type mistake struct {
@@ -52,7 +55,8 @@ func newConfigCheck(flags *app.Flags) *cobra.Command {
 		Use:   "check [FILE...]",
 		Short: "Check configuration files, and tell all that is wrong with them",
 		Long: `Check configuration files, by default the one that --config or $` + app.EnvConfig + ` names, and tell
-all that is wrong with them, each mistake with its line and column. No server is asked,
+all that is wrong with them, each mistake with its line and column, and what is allowed
+but probably not meant. No server is asked,
 so that it can be done wherever the file is made. Passwords, which may not be there, are
 only read with --passwords.
 
@@ -82,6 +86,11 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 					}
 					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %s, the last is %s%s\n", file, text.Count(len(c.Policies), "policy", "policies"), c.Policies[len(c.Policies)-1], roots); err != nil {
 						return err
+					}
+					for _, note := range c.Notes {
+						if _, err := fmt.Fprintf(cmd.OutOrStdout(), "  note: %s\n", note); err != nil {
+							return err
+						}
 					}
 				}
 			}
@@ -134,14 +143,17 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 		if err = app.CheckReapers(cfg); err != nil {
 			err = fmt.Errorf("%s: %w", file, err)
 		} else if passwords { // the errors of Options name the file and the key
-			err = app.ForEachRoot(cfg, func(n policy.Named) error { _, err := app.Options(n.Config); return err })
+			err = app.ForEachRoot(cfg, func(n policy.Named) error {
+				_, err := app.Read(ctx, func() ([]lock.Option, error) { return app.Options(n.Config) })
+				return err
+			})
 		}
 	}
 	if err != nil {
 		c.Mistakes = []mistake{{Rule: err.Error()}}
 		return c, err
 	}
-	c.OK = true
+	c.OK, c.Notes = true, notes(cfg)
 	for _, p := range cfg.Policies.All() {
 		c.Policies = append(c.Policies, p.Name)
 	}
@@ -149,4 +161,24 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 		c.Roots = append(c.Roots, r.Name)
 	}
 	return c, nil
+}
+
+// notes returns what is allowed in a configuration, and probably not meant.
+func notes(cfg *policy.Config) (all []string) {
+	for _, n := range cfg.Each() {
+		of := ""
+		if n.Name != "" {
+			of = "root " + n.Name + ": "
+		}
+		for _, p := range n.Config.Policies.All() {
+			if strings.ContainsAny(p.Match.String(), "[]{}?") {
+				all = append(all, fmt.Sprintf("%spolicy %s: match %s: only * and ** are wildcards; [ ] { } and ? stand for themselves", of, p.Name, p.Match))
+			}
+			if timeout := n.Config.ZooKeeper.SessionTimeout; timeout >= p.TTL {
+				all = append(all, fmt.Sprintf("%spolicy %s: ttl %v is not longer than zookeeper.session_timeout, %v: when a server hangs, holds are lost before the client turns to another one; choose a session timeout of at most half of the ttl", of, p.Name, p.TTL, timeout))
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

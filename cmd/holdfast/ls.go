@@ -52,7 +52,7 @@ A narrow terminal gets fewer columns. A long listing shows its progress on a ter
 With --watch the list is read anew every --interval until Ctrl-C: a terminal shows
 the last one; elsewhere each follows the one before, with --json in one line each.
 
-Exit status: 1 if some nodes could not be read; their number and the first of them
+Exit status: 1 if some nodes could not be read; their number and the first twenty of them
 are told.`,
 		Example: `  holdfast ls
   holdfast ls 'orders/*' --watch
@@ -214,13 +214,22 @@ func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list
 	}
 }
 
+// mostUnread is the largest number of unread nodes that an error names.
+const mostUnread = 20
+
 // unread returns an error if a listing is incomplete.
 func unread(l list.Listing) error {
 	if len(l.Unread) == 0 {
 		return nil
 	}
-	first := l.Unread[0]
-	return fmt.Errorf("the listing is incomplete: %s could not be read, the first is %s: %w", text.Count(len(l.Unread), "node", "nodes"), first.Path, first.Err)
+	var names strings.Builder
+	for _, u := range l.Unread[:min(len(l.Unread), mostUnread)] {
+		fmt.Fprintf(&names, "\n%s: %v", u.Path, u.Err)
+	}
+	if more := len(l.Unread) - mostUnread; more > 0 {
+		fmt.Fprintf(&names, "\nand %d more, which --json names", more)
+	}
+	return fmt.Errorf("the listing is incomplete: %s could not be read:%s", text.Count(len(l.Unread), "node", "nodes"), &names)
 }
 
 // coloured reports whether the command prints with colors.

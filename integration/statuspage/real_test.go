@@ -19,7 +19,7 @@ func runReaper(t *testing.T, ensemble *locktest.Ensemble, owner string) *reaper.
 	t.Helper()
 	silent := zerolog.Nop()
 	d, err := reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
-		return lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dialer(owner)), lock.WithOwner(owner), lock.WithLogger(silent), lock.WithTTL(6*time.Second))
+		return lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dialer(owner)), lock.WithOwner(owner), lock.WithLogger(silent), lock.WithTTL(20*time.Second))
 	}, reaper.Options{Schedule: "@hourly", Log: &silent, Monitor: reaper.NewMonitor(reaper.About{Root: "/locks", Servers: ensemble.Servers()})})
 	if err != nil {
 		t.Fatal(err)

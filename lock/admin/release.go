@@ -11,23 +11,23 @@ type version struct {
 	release string // such as "3.9.3", or "ClickHouse Keeper v24.8"
 }
 
-const keeperName = "ClickHouse Keeper "
-
 // inMemory is the suffix of the release of a server of package locktest, which holdfast dev runs.
 const inMemory = "-locktest"
 
-func (v version) isKeeper() bool { return strings.HasPrefix(v.release, keeperName) }
+func (v version) isKeeper() bool {
+	return strings.HasPrefix(v.release, "ClickHouse Keeper ") || strings.HasPrefix(v.release, "RaftKeeper ")
+}
 
 var (
 	zookeeperVersion = regexp.MustCompile(`(?m)^Zookeeper version: ([0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.-]*)`)
-	keeperVersion    = regexp.MustCompile(`(?m)^ClickHouse Keeper version: ([0-9A-Za-z.-]{1,40})`)
+	keeperVersion    = regexp.MustCompile(`(?m)^(ClickHouse Keeper|RaftKeeper) version: ([0-9A-Za-z.-]{1,40})`)
 )
 
 // parseVersion parses the answer to srvr. It returns false if the answer has no version, for
 // example because the word is not permitted.
 func parseVersion(answer string) (version, bool) {
 	if m := keeperVersion.FindStringSubmatch(answer); m != nil {
-		return version{keeperName + m[1]}, true
+		return version{m[1] + " " + m[2]}, true
 	}
 	if m := zookeeperVersion.FindStringSubmatch(answer); m != nil {
 		if strings.HasSuffix(m[1], inMemory) {

@@ -209,8 +209,12 @@ func Options(cfg *policy.Config) ([]lock.Option, error) { return cfg.Options(ker
 func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	TellRoots(cfg, log)
 	z := cfg.ZooKeeper
-	configured, err := Options(cfg)
-	if err != nil {
+	// The password's file may be a pipe without a writer.
+	configured, err := Read(ctx, func() ([]lock.Option, error) { return Options(cfg) })
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connecting to ZooKeeper: reading what the configuration names: %w", context.Cause(ctx))
+	case err != nil:
 		return nil, &Exit{StatusUsage, err}
 	}
 	all := slices.Concat(configured, []lock.Option{lock.WithLogger(log)}, opts)

@@ -93,7 +93,7 @@ func (c *Checker) session() error {
 
 // Keeper returns the error for a server that seems to be ClickHouse Keeper; sign says why.
 func Keeper(sign string) error {
-	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): each replica stamps writes by its own clock, and a client that reconnects gets a new session, so a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
+	return fmt.Errorf("%w: it seems to be ClickHouse Keeper, or a server made from it such as RaftKeeper (%s): each replica stamps writes by its own clock, and a client that reconnects gets a new session, so a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
 		zkconn.ErrUnsupported, sign)
 }
 

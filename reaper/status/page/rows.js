@@ -28,14 +28,14 @@ export function row(what, toggle) {
   if (what.group !== undefined) return groupRow(tr);
   if (what.detail) return detailRow(tr);
   const name = el("td"), state = el("td"), holder = el("td"), queue = el("td"), token = el("td"), left = el("td");
-  const button = el("button");
+  const button = el("button"), below = span("", "below");
   button.type = "button";
   button.className = "open";
   button.onclick = toggle;
   name.append(button, below);
   const badge = span("", "badge");
   state.append(badge);
-  const who = span("", "clamp"), below = span("", "below");
+  const who = span("", "clamp");
   holder.append(who);
   holder.className = "holder";
   queue.className = "number";

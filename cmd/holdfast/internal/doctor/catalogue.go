@@ -22,6 +22,9 @@ type Finding struct {
 	What     string   `json:"what"`  // what was found
 	Means    string   `json:"means"` // consequence for locks
 	Mend     string   `json:"mend"`  // remedy
+	// Nodes are paths of the nodes of the finding, as far as the examination names them; of very many
+	// the first ones.
+	Nodes []string `json:"nodes,omitempty"`
 }
 
 type kind struct {
@@ -75,6 +78,8 @@ var kinds = map[string]kind{
 		"Choose another root, or remove the node's data if nothing needs it."},
 	"acl-denied": {Error, "Locks cannot be taken or given back by this user.",
 		"Give this user create, read, write and delete on the root (setAcl in zkCli.sh), or set zookeeper.auth or zookeeper.sasl to a user with these rights."},
+	"quota-exceeded": {Error, "No lock can be taken, and renewals may be refused until holds are lost.",
+		"Raise the quota of the node that the finding names, or of one above it, with setquota in zkCli.sh, or remove it with delquota (listquota shows it); run the reaper if what crashed clients left fills it."},
 	"acl-invalid": {Error, "No lock can be made: the server refuses the nodes that would belong to this user.",
 		"Add authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider to zoo.cfg of each server, if zookeeper.sasl is set."},
 	"acl-open": {Warning, "Any client that reaches the server can delete, break or forge any lock, although there are credentials.",
@@ -85,10 +90,14 @@ var kinds = map[string]kind{
 		"Set jute.maxbuffer to at least 1048575, its default, on all servers and clients."},
 	"left-behind": {Warning, "What crashed holders have left is not cleaned up: trees grow, and ZooKeeper with them.",
 		"Run the reaper, as a daemon or by cron; holdfast sweep does it once."},
+	"acl-delete": {Warning, "Nothing that this user runs cleans up these nodes, neither the reaper nor a waiter.",
+		"Give the reaper's user delete on the nodes above them, and on what is below: setAcl -R NODE auth:USER:cdrwa in zkCli.sh, or fewer rights as in cmd/reaper/deploy/acls.txt."},
 	"undecodable": {Error, "These entries are damaged or of a newer release, never expire, and block their locks.",
 		"Upgrade, if newer programs use these locks; else look at the node with zkCli.sh, and delete it if no client holds the lock by it."},
 	"foreign-nodes": {Info, "They are not Holdfast's, and are left alone; contenders of other libraries live as long as their sessions.",
 		"Nothing needs to be done, if you know their owners."},
+	"foreign-stuck": {Error, "No session owns these entries of other libraries, so they never go by themselves, and block their locks for ever: a server kept them over a restore, or a tool copied them.",
+		"See that no program holds the lock by it, then: delete PATH in zkCli.sh. Move ensembles by snapshots or by adding servers, never by copying nodes."},
 	"reaper-absent": {Warning, "Expired entries without a waiter behind them, and empty parents, stay.",
 		"Run the reaper: as a daemon, or by cron more often than orphan_after; with cron this finding means nothing."},
 	"ttl-over-max": {Warning, "These holders block others for longer than the policy permits: their programs have another configuration.",

@@ -73,7 +73,7 @@ func Examine(ctx context.Context, o Options) (Report, error) {
 		} {
 			err := part.look(ctx)
 			denied := errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth)
-			if err != nil && ctx.Err() == nil && !(denied && e.found("acl-denied")) {
+			if err != nil && ctx.Err() == nil && !(denied && (e.found("acl-denied") || e.found("quota-exceeded"))) {
 				e.add("incomplete", "looking at %s: %s", part.name, oneLine(err))
 			}
 		}
@@ -182,6 +182,7 @@ func (e *exam) server(ctx context.Context) error {
 		e.add("server-unsupported", "%s", oneLine(r.Refused))
 	case errors.Is(r.Unchecked, zk.ErrInvalidACL):
 		e.add("acl-invalid", "%s", oneLine(r.Unchecked))
+	case overQuota(r.Unchecked): // the check of the root reports it
 	case r.Unchecked != nil:
 		e.add("server-unchecked", "%s", oneLine(r.Unchecked))
 	}

@@ -309,6 +309,15 @@ var plants = []struct {
 			return locktest.Fault{}
 		})
 	}},
+	{"quota-exceeded", "a quota refuses new nodes below /locks", "setquota", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		p.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op == "multi" {
+				return locktest.Fault{Code: -125, Op: 1}
+			}
+			return locktest.Fault{}
+		})
+	}},
 	{"acl-open", "any client", "Restrict the root", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
@@ -330,6 +339,14 @@ var plants = []struct {
 	{"left-behind", "1 expired entry", "reaper", locktest.Options{}, func(p *patient) {
 		p.crash("orders/42", time.Second)
 		time.Sleep(time.Minute)
+	}},
+	{"acl-delete", "past their time: /locks/orders/42/", "cdrwa", locktest.Options{}, func(p *patient) {
+		p.crash("orders/42", time.Second)
+		time.Sleep(time.Minute)
+		p.setACL("/locks/orders/42", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+	}},
+	{"foreign-stuck", "/locks/x/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000001", "delete PATH", locktest.Options{}, func(p *patient) {
+		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000001")
 	}},
 	{"undecodable", "/locks/x/9f86d081884c7d65-lock-0000000000", "zkCli.sh", locktest.Options{}, func(p *patient) {
 		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")

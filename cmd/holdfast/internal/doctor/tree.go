@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +39,10 @@ func (e *exam) root(ctx context.Context) error {
 	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil {
 		e.add("root-foreign", "%s holds data that is not Holdfast's: %v", root, node.Err)
 	}
-	if _, err := e.tree.Now(ctx); errors.Is(err, lock.ErrDenied) {
+	e.fine("quota-exceeded")
+	if _, err := e.tree.Now(ctx); overQuota(err) {
+		e.add("quota-exceeded", "a quota refuses new nodes below %s: %s", root, oneLine(err))
+	} else if errors.Is(err, lock.ErrDenied) {
 		e.add("acl-denied", "an ACL forbids to create and delete nodes below %s: %s", root, oneLine(err))
 	} else if err != nil {
 		return err
@@ -54,6 +58,10 @@ func (e *exam) root(ctx context.Context) error {
 	}
 	return err
 }
+
+// overQuota reports whether a server has refused a request because of a quota. go-zookeeper has no error
+// for that, so its text tells.
+func overQuota(err error) bool { return err != nil && strings.Contains(err.Error(), "quota") }
 
 // sweep checks the whole tree, by a sweep of the reaper that deletes nothing.
 func (e *exam) sweep(ctx context.Context) error {
@@ -75,37 +83,70 @@ func (e *exam) sweep(ctx context.Context) error {
 	t := report.Total
 	e.fine("left-behind", "undecodable", "foreign-nodes", "unreadable")
 	if t.Expired+t.Orphans+t.Ancestors+t.Stale > 0 {
-		e.add("left-behind", "%s, %s, %s and %s past their time%s",
-			text.Count(t.Expired, "expired entry", "expired entries"), text.Count(t.Orphans, "empty parent", "empty parents"),
-			text.Count(t.Ancestors, "empty ancestor", "empty ancestors"), text.Count(t.Stale, "stale release request", "stale release requests"), first(report.Planned, func(p reaper.Planned) string { return p.Path }))
+		planned := paths(report.Planned, func(p reaper.Planned) string { return p.Path })
+		denied, err := e.undeletable(ctx, planned)
+		if err != nil {
+			return err
+		}
+		if len(denied) > 0 {
+			e.addNodes("acl-delete", denied, "an ACL does not let this user delete %s past their time", text.Count(len(denied), "node", "nodes"))
+		}
+		if len(denied) < len(planned) {
+			e.addNodes("left-behind", planned, "%s, %s, %s and %s past their time",
+				text.Count(t.Expired, "expired entry", "expired entries"), text.Count(t.Orphans, "empty parent", "empty parents"),
+				text.Count(t.Ancestors, "empty ancestor", "empty ancestors"), text.Count(t.Stale, "stale release request", "stale release requests"))
+		}
 	}
+	e.fine("acl-delete")
 	if t.Undecodable > 0 {
-		e.add("undecodable", "%s cannot be read%s", text.Count(t.Undecodable, "entry", "entries"), first(report.Undecodable, func(path string) string { return path }))
+		e.addNodes("undecodable", report.Undecodable, "%s cannot be read", text.Count(t.Undecodable, "entry", "entries"))
 	}
 	if t.Foreign > 0 {
 		e.add("foreign-nodes", "%s of other programs below %s", text.Count(t.Foreign, "node", "nodes"), e.tree.Root())
 	}
 	if t.Denied > 0 {
-		e.add("unreadable", "an ACL forbids %s%s", text.Count(t.Denied, "node", "nodes"), first(report.Denied, func(d reaper.Denial) string { return d.Path }))
+		e.addNodes("unreadable", paths(report.Denied, func(d reaper.Denial) string { return d.Path }), "an ACL forbids %s", text.Count(t.Denied, "node", "nodes"))
 	}
 	e.tell("%s with %s below %s, read in %v", text.Count(t.Locks, "lock", "locks"), text.Count(t.Live, "live entry", "live entries"), e.tree.Root(), report.Duration.Round(time.Millisecond))
 	return nil
 }
 
-// first returns a colon and the first names, as an end of a sentence; "" if there are none.
-func first[T any](all []T, name func(T) string) string {
-	if len(all) == 0 {
-		return ""
+// paths returns the paths of all.
+func paths[T any](all []T, path func(T) string) (found []string) {
+	for _, one := range all {
+		found = append(found, path(one))
 	}
-	var names []string
-	for _, one := range all[:min(len(all), named)] {
-		names = append(names, name(one))
+	return found
+}
+
+// addNodes adds a finding about nodes. What ends with the first paths, and Nodes has all of them.
+func (e *exam) addNodes(id string, nodes []string, what string, args ...any) {
+	text := fmt.Sprintf(what, args...)
+	if len(nodes) > 0 {
+		text += ": " + strings.Join(nodes[:min(len(nodes), named)], ", ")
 	}
-	more := ""
-	if len(all) > named {
-		more = ", ..."
+	if more := len(nodes) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return ": " + strings.Join(names, ", ") + more
+	f := find(id, "%s", text)
+	f.Nodes = nodes
+	e.Findings = append(e.Findings, f)
+}
+
+// undeletable returns the nodes that an ACL does not let this user delete. It deletes nothing: it asks
+// for a version that no node has, and the server looks at the ACL first.
+func (e *exam) undeletable(ctx context.Context, nodes []string) (denied []string, err error) {
+	for _, path := range nodes {
+		err := e.tree.Delete(ctx, []admin.Deletion{{Path: path, Version: math.MaxInt32}})
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			denied = append(denied, path)
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):
+		case err != nil:
+			return nil, err
+		}
+	}
+	return denied, nil
 }
 
 // reaper checks whether a process holds the reaper's lock. A reaper that has crashed leaves an expired
@@ -133,11 +174,15 @@ func (e *exam) holders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.fine("ttl-over-max")
+	e.fine("ttl-over-max", "foreign-stuck")
+	var stuck []string
 	over, firstOf := map[string]int{}, map[string]string{}
 	for _, s := range l.Nodes {
 		p := e.Config.Policies.For(s.Name)
 		for _, c := range s.Contenders {
+			if !c.Ours && c.Err == nil && c.Session == 0 {
+				stuck = append(stuck, c.Path)
+			}
 			if !c.Ours || c.TTL <= p.MaxTTL {
 				continue
 			}
@@ -145,6 +190,9 @@ func (e *exam) holders(ctx context.Context) error {
 				firstOf[p.Name] = fmt.Sprintf("%v at %s", c.TTL, c.Path)
 			}
 		}
+	}
+	if len(stuck) > 0 {
+		e.addNodes("foreign-stuck", stuck, "%s of other libraries without a session", text.Count(len(stuck), "entry", "entries"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(over)) {
 		e.add("ttl-over-max", "%s with a longer TTL than max_ttl of policy %q, the first %s", text.Count(over[name], "entry", "entries"), name, firstOf[name])
