@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -21,7 +20,11 @@ import (
 // as a restore, not as a violation, and the removed hold is not a second holder.
 func TestRestore(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in zkserver.Installation) {
-		port := freePort(t)
+		ports, err := zkserver.FreePorts(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := ports[0]
 		s, err := zkserver.Start(t.Context(), zkserver.Options{Installation: in, Config: []string{
 			"admin.enableServer=true", "admin.serverAddress=127.0.0.1", fmt.Sprintf("admin.serverPort=%d", port),
 		}})
@@ -82,15 +85,6 @@ func TestRestore(t *testing.T) {
 			t.Errorf("violations %v, restored at %#x", found.Violations, found.Restored)
 		}
 	})
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // ask sends a command to the admin server, which wants any user.
