@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -78,7 +79,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	}
 	switch {
 	// The entry was removed because a lease had ended: the hold's, or the one written for the ticket.
-	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl):
+	case (errors.Is(err, ErrRemoved) || errors.Is(err, lease.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl):
 		return Ticket{}, h.t.own(lossOf(e, ErrExpired))
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
 		return Ticket{}, h.t.own(lossOf(e, err))

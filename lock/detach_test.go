@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -115,7 +115,7 @@ func TestDetachInDoubt(t *testing.T) {
 		not       []error
 	}{
 		{"attached to", func(w *world, c *lock.Client, early lock.Ticket) { w.attach(c, early) }, []error{lock.ErrLost, lock.ErrAttached}, nil},
-		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{queue.ErrWentSince}, []error{lock.ErrRemoved}},
+		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{lease.ErrWentSince}, []error{lock.ErrRemoved}},
 		{"attached to, and put back", func(w *world, c *lock.Client, early lock.Ticket) {
 			w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") }, locktest.Fault{Delay: 2 * time.Second})
 			ctx := w.limited(time.Second)

@@ -373,10 +373,10 @@ func TestWriteInDoubtIsRepeated(t *testing.T) {
 			t.Fatalf("in doubt it ends at %v, want %v", e.end(), shortened)
 		}
 		*now = at(now.Mono + 100*ms)
-		if probable, known, pending := e.LastWrite(); probable != 1 || known != 0 || !slices.Equal(pending, again.data) {
+		if probable, known, pending := e.lastWrite(); probable != 1 || known != 0 || !slices.Equal(pending, again.data) {
 			t.Errorf("the last write left version %d or %d, and %s", probable, known, pending)
 		}
-		if e.nextTTL = time.Hour; e.tick(*now) != again || !e.inDoubt(again) {
+		if e.nextTTL = time.Hour; e.tick(*now) != again || !(e.bytesInDoubt(again) != nil) {
 			t.Fatal("another write was begun while one is in doubt")
 		}
 		e.postpone(again)
@@ -385,7 +385,7 @@ func TestWriteInDoubtIsRepeated(t *testing.T) {
 	if e.end() != shortened || e.writing != nil || e.version != 1 || !e.WrittenIn(9) {
 		t.Errorf("acknowledged: %+v", e)
 	}
-	if _, _, pending := e.LastWrite(); pending != nil {
+	if _, _, pending := e.lastWrite(); pending != nil {
 		t.Errorf("pending %s", pending)
 	}
 }
@@ -419,7 +419,7 @@ func TestGrantIsRecorded(t *testing.T) {
 func TestOrphan(t *testing.T) {
 	var e Entry
 	e.InitEnded(&owner{entry: &e}, "/locks/x/e", Terms{TTL: testTTL}, ErrWithdrawn)
-	if probable, known, pending := e.LastWrite(); probable != -1 || known != -1 || pending != nil {
+	if probable, known, pending := e.lastWrite(); probable != -1 || known != -1 || pending != nil {
 		t.Errorf("its node is at version %d or %d", probable, known)
 	}
 	if !e.IsOver() || e.Remaining() != 0 || e.IsHeld() || e.Err() != ErrWithdrawn || e.Withdraw() {

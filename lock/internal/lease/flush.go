@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -37,7 +36,7 @@ type flight struct {
 func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 	f := &flight{Keeper: k, batch: batch, spread: float64(k.vary(1<<20, 1<<17)) / (1 << 20), before: map[*write]bool{}}
 	for _, b := range batch {
-		if b.inDoubt(b.write) {
+		if b.bytesInDoubt(b.write) != nil {
 			f.before[b.write] = true
 		}
 	}
@@ -134,20 +133,17 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	return zkconn.ErrAgain
 }
 
-// resolveRenewal reads an entry whose version differs from the expected one. If the node has the
-// bytes of the write, it acknowledges the write. If not, it ends the entry. If the read fails, it
+// resolveRenewal finds out why a renewal was refused because of the entry's version. If the node has
+// the bytes of the write, it acknowledges the write. If not, the entry ends. If the read fails, it
 // postpones the write. all reports that the whole batch was applied: each attempt had all renewals
 // that are still in the batch. It is unknown which attempt was applied, so the leases count from
 // the first.
 func (f *flight) resolveRenewal(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
-	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind this client's write
+	n, applied, err := b.resolve(ctx, b.bytesInDoubt(b.write))
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		b.Vanished()
 	case err != nil:
 		b.postpone(b.write)
-	case !b.inDoubt(b.write) || !bytes.Equal(n.Data, b.data):
-		b.writtenBy(n.Data)
+	case !applied:
 	case f.tried && !f.before[b.write]:
 		received := f.clock.Local()
 		for i, b := range f.batch {

@@ -336,7 +336,7 @@ func TestLostReply(t *testing.T) {
 				w.Until("all are renewed", func() bool { return w.keeper.Renewals() >= 10 })
 				for _, e := range all {
 					n, _ := w.Node(e.Path)
-					if _, version, pending := e.LastWrite(); n.Stat.Version != f.want || version != f.want || pending != nil || e.Err() != nil {
+					if _, version, pending := e.lastWrite(); n.Stat.Version != f.want || version != f.want || pending != nil || e.Err() != nil {
 						t.Errorf("%s is at version %d, known to be at %d: %v", e.Path, n.Stat.Version, version, e.Err())
 					}
 				}

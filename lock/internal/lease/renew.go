@@ -51,8 +51,15 @@ func (e *Entry) suspect(w *write) {
 	w.doubt = true
 }
 
-// inDoubt reports whether a write may have been applied.
-func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
+// bytesInDoubt returns the bytes of a write that may have been applied; nil if it surely was not.
+func (e *Entry) bytesInDoubt(w *write) []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !w.doubt {
+		return nil
+	}
+	return w.data
+}
 
 // acknowledge handles the reply to a write, or a read that shows the write. sent and session are
 // the time of the write's send and its session. The transaction zxid left the node's data at this

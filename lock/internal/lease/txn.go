@@ -173,22 +173,13 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	case errors.Is(cause, zk.ErrNoNode):
 		e.Vanished()
 	case errors.Is(cause, zk.ErrBadVersion):
-		e.taken(ctx)
+		if _, _, err := e.resolve(ctx, nil); err != nil { // no write of this client is in doubt
+			e.writtenBy(nil)
+		}
 	default:
 		return false, zkconn.Final(fmt.Errorf("write %s: %w", e.Path, cause))
 	}
 	return false, zkconn.Final(e.Err())
-}
-
-// taken handles a node whose version is not the known one although no write of this client is in
-// doubt. It reads the node to find out which client wrote it, and ends the entry.
-func (e *Entry) taken(ctx context.Context) {
-	n, err := e.keeper.conn.GetSynced(ctx, e.Path)
-	if errors.Is(err, zk.ErrNoNode) {
-		e.Vanished()
-	} else {
-		e.writtenBy(n.Data)
-	}
 }
 
 // drop ends a write that was not applied.

@@ -127,18 +127,6 @@ func (e *Entry) LongestTTL() time.Duration {
 	return locked(e, func() time.Duration { return max(e.lease.ttl, e.nextTTL) })
 }
 
-// LastWrite returns the probable version of the node, the version of the last acknowledged write,
-// and the bytes of a write in flight or in doubt, or nil. The probable version counts that write:
-// the requests of a session are served in order, so the write is applied before a later delete.
-func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.writing == nil {
-		return e.version, e.version, nil
-	}
-	return e.version + 1, e.version, e.writing.data
-}
-
 // Values returns a context with the values that the hold's context has, or will have. The context
 // has no values if the entry has neither waiter nor holder.
 func (e *Entry) Values() context.Context {

@@ -1,17 +1,13 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Detach ends an entry in this process, and marks its node: the holder of the ticket may attach
@@ -20,7 +16,7 @@ import (
 // once:
 //
 //   - nil: the node was written;
-//   - ErrRemoved or ErrWentSince: the node has gone;
+//   - ErrRemoved or lease.ErrWentSince: the node has gone;
 //   - ErrTaken: another client has written the node;
 //   - ErrBroken: the hold was force-released. Only then Detach deletes the node;
 //   - any other error: the write was refused, or its outcome is unknown.
@@ -38,14 +34,19 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		end()
 		return nil, why
 	}
-	d := &detachment{Queue: q, e: e, record: record}
-	d.version, d.acknowledged, d.pending = e.LastWrite()
+	last := e.Last(q.Conn, record)
 	done := make(chan error, 1)
 	go func() {
 		defer end()
 		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
-		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return d.attempt(ctx) })
+		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+			_, err := q.Conn.Share(ctx, zkconn.Member{Ops: []any{last.Op()}, Locks: []string{e.parent()}, Stays: true})
+			if err != nil {
+				err = last.Failed(ctx, err)
+			}
+			return err
+		})
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
 			e.CheckParentLater()
@@ -57,63 +58,4 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		done <- err
 	}()
 	return done, nil
-}
-
-// detachment is the state of the write that marks an entry as detached.
-type detachment struct {
-	*Queue
-	e      *Entry
-	record []byte
-
-	version, acknowledged int32  // data version of the node: the probable one, and the last acknowledged
-	pending               []byte // data of a renewal of unknown outcome; nil: none
-	tried                 bool   // an attempt may have been applied
-}
-
-// ErrWentSince: the entry's node has gone, and the write of Detach may have been applied before. If
-// it was, a client may have attached to the entry and unlocked it.
-var ErrWentSince = errors.New("the reply was lost, and the entry is gone: a client attached to it and unlocked it, or it was removed")
-
-// attempt sends the write once. Its error is for Retry.
-func (d *detachment) attempt(ctx context.Context) error {
-	_, err := d.Conn.Multi(ctx, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
-	d.tried = d.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
-	switch op, cause := zkconn.RefusedOp(err); {
-	case op < 0:
-		return err
-	case errors.Is(cause, zk.ErrNoNode):
-		return zkconn.Final(d.removed())
-	case errors.Is(cause, zk.ErrNoAuth):
-		return zkconn.Final(fmt.Errorf("%w: the lock's ACL does not let us", zkconn.ErrDenied))
-	case !errors.Is(cause, zk.ErrBadVersion):
-		return zkconn.Final(cause)
-	}
-	return d.resolveDetach(ctx)
-}
-
-// resolveDetach handles a version conflict: an earlier attempt, whose reply was lost, or a renewal
-// may have been applied. Its error is for Retry.
-func (d *detachment) resolveDetach(ctx context.Context) error {
-	n, err := d.Conn.GetSynced(ctx, d.e.Path)
-	found, _ := znode.DecodeRecord(n.Data)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return zkconn.Final(d.removed())
-	case err != nil:
-		return zkconn.Final(err)
-	case bytes.Equal(n.Data, d.record), found.Detached && found.Incarnation == d.e.Incarnation:
-		return nil // the reply was lost; another client may have attached since, and put the entry back
-	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
-		d.version = n.Stat.Version
-		return zkconn.ErrAgain
-	}
-	return zkconn.Final(d.e.OverwrittenBy(n.Data))
-}
-
-// removed returns the error for a missing node: ErrWentSince if an attempt may have been applied.
-func (d *detachment) removed() error {
-	if d.tried {
-		return ErrWentSince
-	}
-	return lease.ErrRemoved
 }

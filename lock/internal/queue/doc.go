@@ -148,12 +148,13 @@
 //   - a create: list after a Sync. If an entry's record has the attempt, the contender has joined,
 //     and lists to find its position. Otherwise the attempt is an orphan, and the contender joins
 //     with a new one.
-//   - a renewal, a detach or an attach: send the same bytes again on the same version. If the
-//     server refuses that and the node has these bytes, the first write was applied.
-//   - a delete: send it again. A missing node is a success, unless the lease may have expired
-//     before the unlock.
-//   - an exchange: send it again under a new attempt until the outcome is definite. The old entry
-//     can be deleted only once, so no earlier send is applied later.
+//   - a write or delete of the own entry: send it again, the same bytes on the same version. If the
+//     server refuses the version, read the entry: with these bytes, the first write was applied. If
+//     another client has written it, the entry has ended. If it has gone, a delete has succeeded,
+//     unless the lease may have expired before the unlock. See write.go of package lease.
+//   - an exchange, which is a delete and a create: send it again under a new attempt until the
+//     outcome is definite. The old entry can be deleted only once, so no earlier send is applied
+//     later.
 //   - a purge: list.
 //
 // # Semaphores, elections, several locks

@@ -48,11 +48,10 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 			e, p = d.joined(replies[1:], now, c.Clock.Local())
 			return nil
 		case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
-			if x.tried = true; len(inDoubt) == 0 {
+			if len(inDoubt) == 0 {
 				created = now
 			}
 			inDoubt = append(inDoubt, d)
-			return err
 		}
 		return x.refused(ctx, err)
 	})

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +22,8 @@ type exit struct {
 	e    *Entry
 	lock *lockState
 
-	version, acknowledged int32  // data version of the node: the probable one, and the last acknowledged
-	pending               []byte // data of a write of unknown outcome; nil: none
-	deletesParent         bool   // delete the anchor and the parent in the same transaction
-	tried                 bool   // an attempt may have been applied
+	last          lease.Last
+	deletesParent bool // delete the anchor and the parent in the same transaction
 }
 
 // newExit returns the exit of an entry. The caller must close its lock state; leave does that.
@@ -40,7 +37,7 @@ func newExit(e *Entry) *exit {
 		}
 		x.lock.recall(p)
 	}
-	x.version, x.acknowledged, x.pending = e.LastWrite()
+	x.last = e.Last(q.Conn, nil)
 	x.deletesParent = x.deletesParentOnLeave()
 	return x
 }
@@ -75,7 +72,7 @@ func (x *exit) leaveAfter(ctx context.Context, replies []zk.MultiResponse, first
 // ops returns the operations that delete the entry, and also the parent and its anchor if
 // deletesParent is set.
 func (x *exit) ops() []any {
-	ops := append(make([]any, 0, 3), &zk.DeleteRequest{Path: x.e.Path, Version: x.version})
+	ops := append(make([]any, 0, 3), x.last.Op())
 	if x.deletesParent {
 		ops = append(ops, deleteParentOps(x.e.parent(), x.e.generation(), x.e.parentVersion)...)
 	}
@@ -116,47 +113,11 @@ func (x *exit) left(replies []zk.MultiResponse) {
 
 // refused handles the error of an attempt, and returns the error for Retry.
 func (x *exit) refused(ctx context.Context, err error) error {
-	op, cause := zkconn.RefusedOp(err)
-	switch {
-	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
-		x.tried = true
-		return err
-	case op == 0:
-		return x.resolveDelete(ctx, cause)
-	}
-	return err
-}
-
-// resolveDelete handles the server's refusal to delete the entry, and returns the error for Retry.
-// If the version was wrong, it reads the node to learn the version and which client wrote it.
-func (x *exit) resolveDelete(ctx context.Context, cause error) error {
-	switch {
-	case errors.Is(cause, zk.ErrNoNode) && !x.e.Lapsed() && (x.tried || x.e.IsOver()):
+	if err = x.last.Failed(ctx, err); err == nil { // an earlier attempt was applied
 		x.deletesParent = false
 		x.gone()
-		return nil
-	case errors.Is(cause, zk.ErrNoNode):
-		return zkconn.Final(lease.ErrRemoved)
-	case errors.Is(cause, zk.ErrNoAuth):
-		return zkconn.Final(fmt.Errorf("%w: the lock's ACL does not let us", zkconn.ErrDenied))
-	case !errors.Is(cause, zk.ErrBadVersion):
-		return zkconn.Final(cause)
 	}
-	n, err := x.Conn.GetSynced(ctx, x.e.Path)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		x.tried = true
-	case err != nil:
-		return zkconn.Final(err)
-	case n.Stat.Version == x.acknowledged || x.pending != nil && bytes.Equal(n.Data, x.pending):
-		x.version = n.Stat.Version
-	default:
-		if why := x.e.OverwrittenBy(n.Data); !errors.Is(why, lease.ErrBroken) {
-			return zkconn.Final(why)
-		}
-		x.version = n.Stat.Version // the force-release waits until the node has gone
-	}
-	return zkconn.ErrAgain
+	return err
 }
 
 // gone records that the entry has left. If the parent may be empty now, the client deletes the
