@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -107,6 +108,23 @@ func hasJar(home string) bool {
 		}
 	}
 	return false
+}
+
+const nettyFactory = "NettyServerCnxnFactory"
+
+// hasNetty reports whether the unpacked release at home, if there is one, has the factory of
+// connections that TLS needs.
+func hasNetty(home string) bool {
+	jars, _ := filepath.Glob(filepath.Join(home, "lib", "zookeeper-[0-9]*.jar"))
+	if home == "" || len(jars) == 0 {
+		return true
+	}
+	jar, err := zip.OpenReader(jars[0])
+	if err != nil {
+		return true
+	}
+	defer jar.Close()
+	return slices.ContainsFunc(jar.File, func(f *zip.File) bool { return strings.HasSuffix(f.Name, "/"+nettyFactory+".class") })
 }
 
 func findJava() string {

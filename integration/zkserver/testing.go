@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -94,6 +95,9 @@ func ForTest(t testing.TB, opts Options) *Server {
 func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 	t.Helper()
 	NeedReal(t)
+	if slices.ContainsFunc(opts.Config, func(line string) bool { return strings.Contains(line, nettyFactory) }) && !hasNetty(os.Getenv(EnvHome)) {
+		NotRun(t, "needs a ZooKeeper with Netty, as for TLS: Debian's 3.4.13 has none")
+	}
 	e, err := StartEnsemble(t.Context(), n, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -250,7 +250,7 @@ reply 2: code -123
 reply -2
 `,
 		older: map[string][]string{ // before 3.5 a server knows neither operation
-			"reply 2: code -123": {"closed"}, "reply -2": {"closed"},
+			"reply 2: code -123": {"closed", "reply 2: code -6"}, "reply -2": {"closed"},
 		},
 	},
 	{
