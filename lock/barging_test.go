@@ -161,3 +161,39 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 		w.finish(w.lock(b, "x"))
 	})
 }
+
+// TestBargingBehindADeadWaiter: while the lock is held, a barging client behind a waiter that has crashed
+// sends no more requests than behind a living one: some for each renewal of the holder.
+func TestBargingBehindADeadWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, dead, b := w.client("a"), w.client("dead"), w.client("b")
+		h := w.lock(a, "x")
+		w.queue(w.ctx, dead, "x")
+		ch := w.queue(w.ctx, b, "x", lock.WithBarging())
+		w.kill("dead")
+		time.Sleep(3 * ttl)
+		got := w.cost("b", func() { time.Sleep(time.Minute) })
+		atMost(w, "requests in a minute", got.total(), 200)
+		w.waits(ch)
+		w.unlock(h)
+		w.unlock(w.await(ch).hold)
+	})
+}
+
+// TestTryOfAnotherKind: a try of a lock that is held as another kind says so, and not that it is held,
+// wherever the names of the entries tell the kinds apart.
+func TestTryOfAnotherKind(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		h, reads, two := w.lock(a, "x"), w.take(a.RWMutex("pages").RLock), w.take(permits(a.Semaphore("slots", 2), 2))
+		for _, try := range []func(context.Context) (*lock.Hold, error){
+			b.RWMutex("x").TryLock, tryPermits(b.Semaphore("x", 2), 1),
+			b.Mutex("pages").TryLock, tryPermits(b.Semaphore("pages", 2), 1),
+			b.Mutex("slots").TryLock, b.RWMutex("slots").TryRLock,
+		} {
+			mustBe(w, second(try(w.ctx)), lock.ErrKind)
+		}
+		mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		w.finish(h, reads, two)
+	})
+}

@@ -651,3 +651,27 @@ func TestRevokeOnALaggingServer(t *testing.T) {
 		w.unlock(h)
 	})
 }
+
+// TestRevokeOfManyHoldsReadsEachOnce: a client whose holds are all asked for, one after the other, reads
+// each request once or twice, and hears of each. A later request to the same hold is read, too.
+func TestRevokeOfManyHoldsReadsEachOnce(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const holds = 60
+		a, b := w.dial("a"), w.dial("b")
+		var all []*lock.Hold
+		for i := range holds {
+			all = append(all, w.lock(a, fmt.Sprint("n", i)))
+			all[i].Revoked()
+		}
+		got := w.cost("a", func() {
+			for _, h := range all {
+				w.revoke(b, h.Name(), "drained")
+				w.hearsOf(h.Revoked(), "drained")
+			}
+		})
+		atMost(w, "reads", got.requests["getData"], 2*holds)
+		w.revoke(b, "n0", "again")
+		w.hearsOf(all[0].Revoked(), "again")
+		w.unlock(all...)
+	})
+}

@@ -18,10 +18,11 @@ type Ear interface{ Tell(Request) }
 // ward is an entry of this client whose release other clients can request.
 type ward struct {
 	path  string
-	ears  map[any]Ear // the ear of each handle
-	seen  int64       // Czxid of the last request that was read; 0: none
-	last  Request     // last request that was delivered; zero: none
-	ended bool        // the entry has ended: a request found later is deleted
+	ears  map[any]Ear     // the ear of each handle
+	seen  int64           // Czxid of the last request that was read; 0: none
+	reads <-chan zk.Event // watch of the last read; nil: none
+	last  Request         // last request that was delivered; zero: none
+	ended bool            // the entry has ended: a request found later is deleted
 }
 
 // ended is a ward that has ended, and the time of its end.
@@ -182,13 +183,16 @@ func (b *Inbox) list(ctx context.Context) (ids []string, changed <-chan zk.Event
 	return ids, changed, err
 }
 
-// tell reads the listed requests to entries of this client, and delivers new ones. Unless anew is
-// set, it only reads requests to entries for which it has not read a request yet.
+// tell reads the listed requests to entries of this client, and delivers new ones. It does not read a
+// request again that has not changed since, as the watch of the last read shows. Unless anew is set, it
+// only reads requests to entries for which it has not read a request yet.
 func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()
 		w := b.wards[id]
 		stray, read := w != nil && w.ended, w != nil && w.seen != 0
+		// A server sends an event before it shows the change. A borrowed connection may pass it on later.
+		changed := read && anew && (!b.Conn.Owned() || zkconn.Fired(w.reads))
 		if stray {
 			delete(b.wards, id)
 		}
@@ -196,7 +200,7 @@ func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 		switch {
 		case stray:
 			b.clearSoon(id)
-		case w != nil && (anew || !read):
+		case w != nil && (!read || changed):
 			err = errors.Join(err, b.tellOne(ctx, id, w))
 		}
 	}
@@ -204,9 +208,14 @@ func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 }
 
 func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
-	n, err := b.Conn.Get(ctx, path(b.Root, id))
+	n, reads, err := b.Conn.Watch(ctx, path(b.Root, id))
+	b.mu.Lock()
+	if w.reads = reads; err != nil {
+		w.reads = unknown // read it again
+	}
+	b.mu.Unlock()
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil // the watch fires for that change
+		return nil // the watch on the list fires for that change
 	}
 	if err != nil {
 		return err
@@ -242,6 +251,13 @@ func (b *Inbox) take(id string, w *ward, r Request) bool {
 	}
 	return true
 }
+
+// unknown is the watch of a request that must be read again: it has fired.
+var unknown = func() <-chan zk.Event {
+	fired := make(chan zk.Event)
+	close(fired)
+	return fired
+}()
 
 // nodeOf returns the name of the entry with that path, which is also the name of its request.
 func nodeOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

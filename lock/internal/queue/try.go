@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -33,10 +32,21 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 func (c *contender) looksFree(ctx context.Context) error {
 	c.trying = true
 	names, err := c.list(ctx, true)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.anyInTheWay(ctx, names)
 	}
-	return c.anyInTheWay(ctx, names)
+	if errors.As(err, new(*Blocked)) && slices.ContainsFunc(names, c.isOdd) {
+		if _, wrong := c.readParent(ctx); wrong != nil { // such as ErrKind
+			return wrong
+		}
+	}
+	return err
+}
+
+// isOdd reports whether a contender's name is not one of the request's kind, as far as names tell: those
+// of a mutex and of a semaphore are alike if no entry asks for several permits.
+func (r *Request) isOdd(n znode.Name) bool {
+	return n.Ours() && ((n.Role == znode.Exclusive) != (r.Role == znode.Exclusive) || n.Permits > 1 && r.Kind == znode.Mutex && r.Priority == 0)
 }
 
 // anyInTheWay returns a Blocked if one of the listed contenders is alive, and a new entry would have
@@ -105,32 +115,30 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	}
 }
 
-// awaitFree waits until the last contender of the queue has changed, left or expired, or must be
+// awaitFree waits until the last living contender of the queue has changed, left or expired, or must be
 // read again.
 func (c *contender) awaitFree(ctx context.Context) error {
 	c.waiting("", 0)
 	names, err := c.list(ctx, false)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
 	}
 	maps.DeleteFunc(c.known, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
-	last := names[len(names)-1]
-	s, err := c.assess(ctx, last, c.lastSeen(last), true, c.byClock)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
-	case errors.Is(err, zk.ErrNoAuth):
-		return pause(ctx, pollEvery)
-	case err != nil:
-		return err
-	}
-	if c.noteSeen(s); s.expired {
-		if len(names) > 1 { // an earlier contender is alive
-			return pause(ctx, 100*time.Millisecond)
+	for _, n := range slices.Backward(names) { // the dead ones are purged when the lock is free
+		s, err := c.assess(ctx, n, c.lastSeen(n), true, c.byClock)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			return pause(ctx, pollEvery)
+		case err != nil:
+			return err
 		}
-		return nil
+		if c.noteSeen(s); !s.expired {
+			return await(ctx, s.changed, s.wait)
+		}
 	}
-	return await(ctx, s.changed, s.wait)
+	return nil
 }
 
 // roomFor returns a Blocked if live contenders leave no room for the request. own is the name of its
