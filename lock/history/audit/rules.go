@@ -171,8 +171,8 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 	is, err := znode.DecodeAnchor(data)
 	less := was.Capacity() - is.Capacity()
 	ok := err == nil && is.Permits == was.Permits && (less <= 0 || slices.ContainsFunc(s.queue, func(e *node) bool {
-		in, _, _ := a.in(e)
-		return in && max(1, e.entry.Permits) >= less && a.has(txnlog.OpDelete, e.path)
+		in, unknown, _ := a.in(e)
+		return (in || unknown) && max(1, e.entry.Permits) >= less && a.has(txnlog.OpDelete, e.path)
 	}))
 	a.judge(Resize, ok, n, n, "the permits change from %+v to %+v without an entry that has got those", was, is)
 	s.anchors[generation] = is
@@ -231,10 +231,10 @@ func (a *Audit) delete(p string, ended bool) {
 	a.judge(Empty, n.children == 0, n, nil, "deleted with %d nodes below it", n.children)
 	generation, anchor := znode.AnchorOf(path.Base(p))
 	switch s := n.lock; {
+	case n.unseen, anchor && n.up.unseen:
+		a.skip(bySnapshot)
 	case anchor:
 		a.judge(Empty, generation != n.up.lock.Generation || a.has(txnlog.OpDelete, n.up.path), n, n.up, "an anchor is deleted, and its parent is not")
-	case n.unseen:
-		a.skip(bySnapshot)
 	case n.entry != nil && !ended:
 		a.removed(n)
 	case s != nil && s.Adopted && a.session(a.txn.Session).ours:
