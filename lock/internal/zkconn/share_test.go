@@ -245,12 +245,12 @@ func TestShareSize(t *testing.T) {
 		before, began := s.transactions(), time.Now()
 		for i := range 8 {
 			op := create(fmt.Sprintf("/a/%d", i))
-			op.Data = make([]byte, BatchBytes/4-100)
+			op.Data = make([]byte, BatchBytes/3-200)
 			s.begin(s.ctx, Member{Ops: []any{op}})
 		}
 		s.wg.Wait()
-		if n, took := s.transactions()-before, time.Since(began); n != 3 || took > 25*time.Millisecond {
-			t.Errorf("%d transactions in %v, want 3 in two replies' time", n, took)
+		if n, took := s.transactions()-before, time.Since(began); n != 4 || took > 25*time.Millisecond {
+			t.Errorf("%d transactions in %v, want 4 in two replies' time", n, took)
 		}
 	})
 }
