@@ -53,10 +53,11 @@ func (t *timing) Next(now time.Time) time.Time {
 	return t.group.next
 }
 
-// sharesPolicy reports whether both groups have a policy of the same name.
+// sharesPolicy reports whether both groups have a policy of the same name, or of the same locks under
+// another name.
 func (g *group) sharesPolicy(other *group) bool {
 	return slices.ContainsFunc(g.chosen, func(p policy.Policy) bool {
-		return slices.ContainsFunc(other.chosen, func(q policy.Policy) bool { return p.Name == q.Name })
+		return slices.ContainsFunc(other.chosen, func(q policy.Policy) bool { return p.Name == q.Name || p.Match == q.Match })
 	})
 }
 

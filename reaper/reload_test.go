@@ -93,6 +93,33 @@ func TestReloadOfASchedule(t *testing.T) {
 	})
 }
 
+// TestReloadOfAName: while a sweep runs, no other sweep of the same locks begins by a policy that only
+// has another name.
+func TestReloadOfAName(t *testing.T) {
+	simulate(t, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{Policies: w.named("first"), Schedule: "@every 10s"})
+		w.mustSweep(r)
+		w.dead(w.raw("others"), "slow")
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks/slow"}) {
+				return locktest.Fault{Delay: 5500 * time.Millisecond}
+			}
+			return locktest.Fault{}
+		})
+		defer w.run(r)()
+		time.Sleep(11 * time.Second)
+		if err := r.Reload(reaper.Options{Policies: w.named("second"), Schedule: "@every 1s"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			time.Sleep(time.Second)
+			if under := r.Monitor().Progress(); len(under) != 1 {
+				t.Fatalf("%d sweeps at once", len(under))
+			}
+		}
+	})
+}
+
 // TestReloadsMoreOftenThanSweeps: reloads do not postpone the sweeps of an unchanged schedule. A changed
 // schedule counts from the reload.
 func TestReloadsMoreOftenThanSweeps(t *testing.T) {

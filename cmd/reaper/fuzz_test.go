@@ -26,7 +26,7 @@ func FuzzCommandLine(f *testing.F) {
 	f.Setenv(app.EnvServers, "127.0.0.1:1")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("interrupted before it started"))
-	documented := []int{0, 1, 2}
+	documented := []int{0, 1, 2, 3}
 	f.Fuzz(func(t *testing.T, line string) {
 		var args []string
 		if line != "" {

@@ -18,8 +18,8 @@
 // stop the others. The reports are then a list.
 //
 // The exit status is 0 if the sweep is complete or the daemon was stopped, 1 if the sweep or the daemon
-// failed, or the sweep is incomplete (also if another reaper is active), and 2 for bad configuration or
-// usage.
+// failed, or the sweep is incomplete, 2 for bad configuration or usage, and 3 if --once swept nothing
+// because another reaper is active.
 package main
 
 import (
@@ -64,9 +64,9 @@ daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules
 bounds and the list of roots are read again when the file has changed, and on SIGHUP.
 
 Exit status: 0 done, also if an ACL forbade some nodes, which the report names;
-1 the sweep failed or is incomplete, or another reaper is the active one; 2 bad
-usage or configuration. That there is no root yet is no failure: nothing is swept, and
-a warning says so.`,
+1 the sweep failed or is incomplete; 2 bad usage or configuration; 3 with --once,
+another reaper is the active one, and nothing was swept. That there is no root yet is
+no failure: nothing is swept, and a warning says so.`,
 		Example: `  reaper --config config.yaml
   reaper --config config.yaml --once > report.json
   reaper --servers zk1:2181,zk2:2181 --dry-run`,

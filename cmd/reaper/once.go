@@ -12,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -27,13 +28,18 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) 
 	}
 	log := app.Logger(cfg.Log, errs)
 	var reports []reaper.Report
+	elsewhere := true // all errors say that another reaper is the active one
 	wrong := app.ForEachRoot(cfg, func(n policy.Named) error {
 		report, err := p.sweepRoot(ctx, n, logger(log, n), shown)
+		elsewhere = elsewhere && (err == nil || errors.Is(err, lock.ErrHeld))
 		if report != nil {
 			reports = append(reports, *report)
 		}
 		return failed(err)
 	})
+	if wrong != nil && elsewhere {
+		wrong = &app.Exit{Status: statusElsewhere, Err: wrong}
+	}
 	var printed any = reports
 	if len(cfg.Roots) == 0 {
 		if len(reports) == 0 {
@@ -43,6 +49,9 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) 
 	}
 	return errors.Join(wrong, jsonout.Document(out, printed))
 }
+
+// statusElsewhere is the exit status if nothing was wrong but that another reaper is the active one.
+const statusElsewhere = 3
 
 // sweepRoot makes one pass over a root. The report is nil if the pass did not begin.
 func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Logger, shown *bar) (_ *reaper.Report, err error) {
