@@ -590,3 +590,27 @@ func TestTryAcquireBehindManyDeadHolders(t *testing.T) {
 		})
 	}
 }
+
+// TestLoweringAfterARaise: the number is raised, and the new permits are taken, after a lowering has read
+// the number and before it writes it. The lowering does not return before as many permits are free as it
+// then removes.
+func TestLoweringAfterARaise(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		lowers, raises, holder := w.sem("a", 4), w.sem("b", 4), w.sem("c", 4)
+		holds := []*lock.Hold{w.take(permits(holder, 2))}
+		hit := w.before(func(r locktest.Request) bool {
+			return r.Label == "a" && r.Op == "multi" && len(r.Paths) == 2 && touches(r, "/anchor-") && touches(r, "-lock-")
+		}, func() {
+			w.ok(raises.Resize(w.ctx, 6))
+			holds = append(holds, w.take(permits(holder, 2)))
+		})
+		done := async(func() error { return lowers.Resize(w.ctx, 2) })
+		w.until("the number is written", hit)
+		time.Sleep(ttl)
+		hasNotCome(w, done)
+		w.unlock(holds...)
+		time.Sleep(ttl)
+		mustBe(w, hasCome(w, done), nil)
+		w.empty()
+	})
+}
