@@ -17,7 +17,8 @@ import (
 // it lost the lock. Package fence does so for resources in memory, and has the statements for SQL
 // databases. Writes to ZooKeeper itself need no token: see [Hold.Txn].
 //
-// Compare tokens with [Token.Compare], or as text, which sorts in the same order.
+// Compare tokens with [Token.Compare], or as text, which sorts in the same order. Tokens of two locks
+// can be equal: a record of tokens of several locks needs their names too.
 //
 // A store that keeps one integer can keep Czxid: ZooKeeper never uses a transaction's number twice,
 // and later numbers are higher. But Czxid only differs between transactions. Holds that follow each

@@ -141,6 +141,22 @@
 // it deletes an empty parent with its anchor. A contender that has joined meanwhile owes the check
 // instead. After a crash the reaper deletes the parent.
 //
+// # Shared transactions
+//
+// Joins, exchanges and leaves of one client share transactions, also several of one lock (package
+// zkconn, Member). There is no timer: while fewer than four transactions are in flight, one goes as
+// soon as the goroutines that run at this moment have submitted their parts.
+//
+//   - A refusal names one operation. Only its part is not applied; the others are sent again.
+//   - A part that creates or deletes a parent is the only one of its lock.
+//   - A leave falls back to Delete(E, v), and an exchange too, in the same reply time.
+//   - If a belief is refused that was not read in this session, the parts that rest on other such
+//     beliefs are not applied either: their clients read all those parents at once.
+//   - A part that waits leaves with its caller, except deletes. All leave if the session is lost.
+//
+// Entries of one transaction have one czxid. Within a lock their sequences tell them apart; two locks
+// may show the same token.
+//
 // # Lost replies
 //
 // A write in doubt may be applied, now or later. After a lost reply to

@@ -9,6 +9,7 @@
 //     ([Conn.Watch]);
 //   - a Sync and a read in one session ([Synced]);
 //   - times without a session ([Conn.LastOutage]), from the events of the session;
+//   - transactions that callers share ([Conn.Share], [Conn.Submit]);
 //   - one way to retry ([Conn.Retry]).
 //
 // The peculiarities (go-zookeeper v1.0.4):
