@@ -108,6 +108,24 @@ func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duratio
 	})
 }
 
+// tellSkipped returns a function that tells of skipped ticks, unless run is to be quiet.
+func (f *runFlags) tellSkipped(name string) func(schedule.Run) {
+	return func(run schedule.Run) {
+		if run.Outcome == schedule.NotRun && !f.quiet {
+			tell("job %q: %s%s", name, run.Error, f.inUTC())
+		}
+	}
+}
+
+// tellWaiting tells after a while that run waits, unless it is to be quiet, or the timer is stopped.
+func (f *runFlags) tellWaiting(name string) *time.Timer {
+	return time.AfterFunc(patience, func() {
+		if !f.quiet {
+			tell("waiting for the next tick of job %q, or for its lock; holdfast jobs tells more", name)
+		}
+	})
+}
+
 // inUTC returns a hint for a tick that was missed, unless the schedule names a time zone.
 func (f *tickFlags) inUTC() string {
 	if strings.Contains(f.tick, "TZ=") || strings.HasPrefix(f.tick, "@every") {
@@ -141,19 +159,11 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	if err != nil {
 		return interrupted(taking, notAcquired(taking, err))
 	}
-	job, err := f.job(locks, name, ttl, cfg.Policies.For("jobs/"+name).Grace, func(run schedule.Run) {
-		if run.Outcome == schedule.NotRun && !f.quiet {
-			tell("job %q: %s%s", name, run.Error, f.inUTC())
-		}
-	})
+	job, err := f.job(locks, name, ttl, cfg.Policies.For("jobs/"+name).Grace, f.tellSkipped(name))
 	if err != nil {
 		return errors.Join(err, locks.Close())
 	}
-	told := time.AfterFunc(patience, func() {
-		if !f.quiet {
-			tell("waiting for the next tick of job %q, or for its lock; holdfast jobs tells more", name)
-		}
-	})
+	told := f.tellWaiting(name)
 	defer told.Stop()
 	var running sync.Mutex // supervise runs one command at a time
 	var failed error       // error of the last command that failed
@@ -166,10 +176,7 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 		if f.began != nil {
 			f.began()
 		}
-		env := append(environment(os.Environ(), turn.Hold.Name(), turn.Hold.Token(), cfg.PasswordVariables()),
-			envTick+"="+turn.Tick.Format(time.RFC3339Nano))
-		cmd := supervise.Command{Path: path, Args: args, Env: env}
-		ended := f.supervise(ctx, taking, turn.Hold, ttl, cmd, func(bool, int) error { return turn.Hold.Err() })
+		ended := f.runTurn(ctx, taking, turn, ttl, supervise.Command{Path: path, Args: args, Env: environment(os.Environ(), turn.Hold.Name(), turn.Hold.Token(), cfg.PasswordVariables())})
 		if app.Status(ctx, ended) == 0 {
 			return nil
 		}
@@ -187,4 +194,10 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 		return interrupted(taking, f.held(notAcquired(taking, err)))
 	}
 	return closed
+}
+
+// runTurn runs the command for a tick.
+func (f *runFlags) runTurn(ctx, taking context.Context, turn *schedule.Turn, ttl time.Duration, cmd supervise.Command) error {
+	cmd.Env = append(cmd.Env, envTick+"="+turn.Tick.Format(time.RFC3339Nano))
+	return f.supervise(ctx, taking, turn.Hold, ttl, cmd, func(bool, int) error { return turn.Hold.Err() })
 }
