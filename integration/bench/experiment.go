@@ -84,7 +84,10 @@ func mutexes(s size) []*experiment {
 			bar{Figure: 1, Limit: 2, Counted: true}, bar{Figure: 2, Limit: 2, Counted: true}),
 		free(freeNear).on(delayed, bar{Figure: 0, Against: zkLockName, Limit: 0.72}),
 		freeAnew(freeAnewTitle, bar{Figure: 1, Limit: 2, Counted: true}, bar{Figure: 2, Limit: 2, Counted: true}),
-		many(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 1.2}),
+		many(4),
+		many(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 1.8}, bar{Figure: 2, Limit: 0.25, Counted: !s.quick}),
+		many(256, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.0}, bar{Figure: 2, Limit: 0.1, Counted: !s.quick}),
+		manyAnew(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.5}),
 	}
 	for _, hold := range []time.Duration{shortHold, 0} {
 		for _, n := range s.queues {

@@ -68,7 +68,13 @@ const manyParts = 4
 // many is workload B: n goroutines of one session, each with a lock that no other goroutine uses.
 func many(n int, bars ...bar) *experiment {
 	title := fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n)
-	return manyLocks(title, n, func(*peer) bool { return false }, bars).among("B", goPeers)
+	return manyLocks(title, n, false, func(*peer) bool { return false }, bars).among("B", goPeers)
+}
+
+// manyAnew is like many, but uses a new lock for each cycle.
+func manyAnew(n int, bars ...bar) *experiment {
+	title := fmt.Sprintf("%d goroutines on one session, another lock each time"+loopback, n)
+	return manyLocks(title, n, true, func(*peer) bool { return false }, bars).among("B", goPeers)
 }
 
 // manyReaders is like many, but all goroutines read one lock. With zk.Lock, each has a lock of its
@@ -76,12 +82,12 @@ func many(n int, bars ...bar) *experiment {
 func manyReaders(n int, bars ...bar) *experiment {
 	readers := func(p *peer) bool { return p.open != nil && plays(reading)(p) }
 	title := fmt.Sprintf("%d goroutines on one session read one lock; each has a zk.Lock of its own"+loopback, n)
-	return manyLocks(title, n, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
+	return manyLocks(title, n, false, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
 }
 
-// manyLocks is like many, with any title. If shared accepts a peer, all its goroutines use one
-// lock.
-func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experiment {
+// manyLocks is like many or, with anew, manyAnew, with any title. If shared accepts a peer, all its
+// goroutines use one lock.
+func manyLocks(title string, n int, anew bool, shared func(*peer) bool, bars []bar) *experiment {
 	e := &experiment{
 		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},
 		turns: 12,
@@ -102,11 +108,18 @@ func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experi
 			each, err := c.costOf(ctx, c.sessions, func() (int, error) {
 				var cycles atomic.Int64
 				start := time.Now()
-				team.run(n, func(i int) error {
-					return lockers[i].cycleUntil(team.ctx, func() bool {
-						cycles.Add(1)
-						return time.Since(start) >= c.window/manyParts
-					})
+				over := func() bool {
+					cycles.Add(1)
+					return time.Since(start) >= c.window/manyParts
+				}
+				team.run(n, func(i int) (err error) {
+					if !anew {
+						return lockers[i].cycleUntil(team.ctx, over)
+					}
+					for done := false; err == nil && !done; done = over() {
+						err = c.sessions[0].locker(c.newPath()).cycle(team.ctx)
+					}
+					return err
 				})
 				err := team.wait()
 				rate = float64(cycles.Load()) / time.Since(start).Seconds()
