@@ -70,7 +70,7 @@ func (w *world) causes() map[string]error {
 }
 
 // known replaces what differs from run to run.
-var known = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+`)
+var known = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+(\.[0-9]+)?`)
 
 // alone are calls that TestCausesDecideNothing makes with each cause.
 var alone = map[string]bool{"Txn": true, "Detach": true, "Revoke": true, "Leader": true, "Candidates": true, "Break": true, "Lock": true, "Attach": true, "Get": true}
