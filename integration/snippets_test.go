@@ -197,6 +197,9 @@ var notRun = map[string]string{
 	"t":   "the package's own tests do it",
 	"ens": "the package's own tests do it",
 	"tap": "the package's own tests do it",
+
+	"consume": "a member works until its context ends: the tests of lock/shard run members",
+	"poll":    "the same",
 }
 
 // goFile is a snippet as a file of package main.
