@@ -41,6 +41,9 @@ var (
 	ErrUpgrade = errors.New("a hold for reading cannot be upgraded")
 	// ErrPermits says that the semaphore exists with another number of permits.
 	ErrPermits = queue.ErrPermits
+	// ErrExhausted says that the lock's node has had 2,147,483,647 entries, and cannot be made anew
+	// because there are other nodes below it, such as those of other locks. The message names some.
+	ErrExhausted = queue.ErrExhausted
 	// ErrDenied says that an ACL forbids the request, or that the server refuses the client's SASL
 	// credentials.
 	ErrDenied = zkconn.ErrDenied

@@ -104,7 +104,7 @@ func TestLoneClientAtTheEndOfTheCounter(t *testing.T) {
 // another Lock of its client.
 func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
 		w.setSequence("x", math.MaxInt32)
@@ -123,26 +123,18 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 
 		ch = start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(time.Second)
-		w.create(z, "/locks/x/of-another", "", 0) // so that no client can recreate the parent
 		w.unlock(h)
-		w.waits(ch)
-		soon := w.limited(time.Second)
-		_, err := b.Mutex("x").TryLock(soon)
-		if mustBe(t, err, lock.ErrHeld); soon.Err() != nil {
-			t.Error("TryLock has waited")
-		}
-		w.waits(ch)
-		w.remove(z, "/locks/x/of-another")
 		w.finish(w.await(ch).hold)
 	})
 }
 
-// TestTriesAtTheEndOfTheCounter: TryLock and barging calls also recreate the parent, even a kept or
-// adopted one, if no other node is below it. Until then TryLock returns ErrHeld, and a barging call
-// waits.
-func TestTriesAtTheEndOfTheCounter(t *testing.T) {
+// TestNodesBelowAtTheEndOfTheCounter: if there are nodes below the lock's node, such as those of other
+// locks, the counter can never begin again. Each call fails at once, whether the lock is held or not,
+// and names them. Without them the calls recreate the parent, even a kept or adopted one.
+func TestNodesBelowAtTheEndOfTheCounter(t *testing.T) {
 	for _, parent := range []string{"ours", "kept", "adopted"} {
 		for way, take := range map[string]func(*world, *lock.Client) (unlocker, error){
+			"lock":          func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(w.ctx) },
 			"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
 			"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
 			"barge":         func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x", lock.WithBarging()).Lock(w.ctx) },
@@ -153,25 +145,44 @@ func TestTriesAtTheEndOfTheCounter(t *testing.T) {
 				if parent == "adopted" {
 					w.create(z, "/locks/x", "", 0)
 				}
-				h := w.lock(a, "x")
+				h, below := w.lock(a, "x"), w.lock(a, "x/y")
 				w.setSequence("x", math.MaxInt32)
-				w.create(z, "/locks/x/of-another", "", 0)
-				w.unlock(h)
-				time.AfterFunc(time.Minute, func() { w.remove(z, "/locks/x/of-another") })
-				var tried unlocker
-				var err error
-				cost := w.cost("a", func() { tried, err = take(w, a) })
-				if way != "barge" {
-					mustBe(w, err, lock.ErrHeld)
-					time.Sleep(2 * time.Minute)
-					tried, err = take(w, a)
+				if way == "lock" {
+					fails(w, second(take(w, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
 				}
-				atMost(w, "requests", cost.total(), 60*10)
+				w.unlock(h)
+				begun := time.Now()
+				fails(w, second(take(w, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
+				atMost(w, "waited", time.Since(begun), time.Second)
+				w.unlock(below)
+				time.Sleep(2 * time.Second)
+				if parent == "kept" {
+					w.wipe(z, "x/y")
+				}
+				tried, err := take(w, a)
 				w.ok(err)
 				w.ok(tried.Unlock())
 			})
 		}
 	}
+}
+
+// TestWornCounterIsEnded: from half of the counter on, a client that leaves a lock alone deletes the
+// lock's node, although the lock is in frequent use.
+func TestWornCounterIsEnded(t *testing.T) {
+	each(t, "worn", bools, func(w *world, worn bool) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "x"))
+		h := w.lock(a, "x")
+		if worn {
+			w.setSequence("x", znode.WornCounter)
+			w.unlock(h)
+			h = w.lock(a, "x")
+		}
+		w.unlock(h)
+		_, there := w.Node("/locks/x")
+		isTrue(w, there != worn, "the node is there: %v", there)
+	})
 }
 
 // TestDeniedAtTheEndOfTheCounter: if an ACL forbids reading or deleting the parent at the end of

@@ -1,6 +1,9 @@
 package znode
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // RateError is the largest rate error of a monotonic clock, 500 ppm, as one part in 2000.
 const RateError = 2000
@@ -20,10 +23,22 @@ type Stat struct {
 	Pzxid          int64 // transaction that created or deleted a child last
 }
 
+// Counter returns the sequence of the next sequential child, which is the number of creates below the
+// node: half of the sum of Cversion and NumChildren, which wraps.
+func (s Stat) Counter() int32 { return int32(uint32(s.Cversion+s.NumChildren) / 2) }
+
 // Spent reports whether the counter of sequential children is at its end, so that no contender can
-// join any more. The counter is the number of creates: half of the sum of Cversion and NumChildren.
-// At the end this sum is 2^32-2, which wraps to -2.
-func (s Stat) Spent() bool { return s.Cversion+s.NumChildren == -2 }
+// join any more.
+func (s Stat) Spent() bool { return s.Counter() == math.MaxInt32 }
+
+// WornCounter is the half of a counter of sequential children. From here on clients end the counter of
+// a lock when they can, see [Stat.Worn].
+const WornCounter = 1 << 30
+
+// Worn reports whether more than half of the counter of sequential children is used up. A client that
+// leaves such a lock alone deletes the lock's node, even if the lock is in frequent use: the next node
+// counts from 0.
+func (s Stat) Worn() bool { return s.Counter() >= WornCounter }
 
 // Verdict says whether an entry's lease and the grace have ended.
 type Verdict uint8

@@ -222,6 +222,11 @@ func (n Name) Ours() bool { return n.Tag != "" }
 // Such an entry is never granted, and its sequence alone does not order it.
 func (n Name) Overflowed() bool { return n.Seq < 0 || n.Seq == math.MaxInt32 }
 
+// Copied reports whether the entry was not created below its present parent, whose counter is given: a
+// tool has copied the parent with its children, and the new parent counts from 0. Such an entry is
+// older than all entries that are created there.
+func (n Name) Copied(counter int32) bool { return n.Ours() && !n.Overflowed() && n.Seq >= counter }
+
 // TokenSequence returns the part of a fencing token that differs among the entries of one
 // transaction: the sequence; 0 if that is negative.
 func (n Name) TokenSequence() int32 { return max(0, n.Seq) }

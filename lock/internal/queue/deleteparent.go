@@ -12,12 +12,12 @@ import (
 )
 
 // deletesParentOnLeave reports whether the transaction in which an entry leaves also deletes the
-// parent and the anchor: the entry joined alone, the lock is not in frequent use, and the parent
-// need not stay. The server refuses the transaction if another contender has joined. Then
+// parent and the anchor: the entry joined alone, the lock is not in frequent use or its counter is
+// worn, and the parent need not stay. The server refuses the transaction if another contender has joined. Then
 // deleteOwedParents deletes the parent later.
 func (x *exit) deletesParentOnLeave() bool {
 	e := x.e
-	return e.alone && !e.keepParent && !x.lock.stays(x.Clock.Mono())
+	return e.alone && !e.keepParent && (e.Name().Seq >= znode.WornCounter || !x.lock.stays(x.Clock.Mono()))
 }
 
 // emptyParent is a parent without children except its anchor.

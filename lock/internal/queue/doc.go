@@ -207,5 +207,14 @@
 //
 // An entry whose sequence is 2147483647 or negative is never granted (Z9). The entry leaves, and its
 // client waits until the parent, even an adopted one, has been deleted: the next parent counts from 0
-// again.
+// again. Each retry purges expired entries, and deletes a parent without contenders. If there are
+// other nodes below the parent, the call fails with ErrExhausted. From half of the counter on, a client
+// that leaves alone deletes the parent also in frequent use.
+//
+// # Copied parents
+//
+// A tool may copy a parent with its entries. The new parent counts from 0, so its counter, which each
+// list returns, may be at or below the number of a copied entry. Such an entry is older than all
+// entries created there, so a list has it first (copiedFirst). A join that would get its number is
+// refused, and waits for the entry (collided).
 package queue

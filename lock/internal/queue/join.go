@@ -326,8 +326,8 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		return err
 	case is(zk.ErrNoChildrenForEphemerals):
 		return zkconn.Final(fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, j.parent))
-	case op == d.at && is(zk.ErrNodeExists): // the counter is at its end, and repeats its last number
-		if err := j.rollover(ctx, nil, d.parent.generation); err != nil {
+	case op == d.at && is(zk.ErrNodeExists):
+		if err := j.collided(ctx, d); err != nil {
 			return zkconn.Final(err)
 		}
 		return zkconn.ErrAgain

@@ -193,11 +193,11 @@ func (w *waiter) followPermits(ctx context.Context) error {
 // reads the holders whose leases may be over, and purges those that have expired.
 func (w *waiter) followHolders(ctx context.Context) error {
 	settled := w.settled()
-	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
+	children, stat, changed, err := w.Conn.WatchChildren(ctx, w.parent)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	names := znode.Contenders(children)
+	names := w.contenders(children, stat)
 	self := znode.Find(names, w.e.Name().Node)
 	if self < 0 {
 		w.p, w.holders = position{}, nil // a list after a Sync shows whether this waiter's entry exists

@@ -23,6 +23,9 @@ var (
 	ErrForeign = errors.New("path holds a znode that Holdfast did not create")
 	// ErrKind: the name belongs to another kind of lock.
 	ErrKind = errors.New("lock is of another kind")
+	// ErrExhausted: the counter of the lock's entries is at its end, and nodes below the lock's node
+	// keep the counter from a new beginning.
+	ErrExhausted = errors.New("the counter of the lock's entries is at its end")
 	// ErrPermits: the semaphore has another number of permits.
 	ErrPermits = errors.New("semaphore has another number of permits")
 )

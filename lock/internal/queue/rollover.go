@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -11,11 +14,50 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
+// collided waits after a join that was refused because its entry's name exists: until the counter has
+// ended, which repeats its last number, or until the copied entry of that name has gone.
+func (j *joiner) collided(ctx context.Context, d *draft) error {
+	if names, err := j.list(ctx, true); err != nil || len(names) == 0 {
+		return err
+	}
+	if j.counter == math.MaxInt32 {
+		return j.rollover(ctx, nil, d.parent.generation)
+	}
+	name, _ := znode.Parse(znode.Predict(d.prefix, j.counter))
+	var s *sighting
+	for {
+		var err error
+		switch s, err = j.assess(ctx, name, s, true, j.byClock); {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			s = &sighting{wait: pollEvery}
+		case err != nil:
+			return err
+		case s.expired:
+			if err := j.purgeAmong(ctx, []znode.Name{name}, nil); err != nil {
+				j.Log.Debug().Err(err).Str("lock", j.Lock).Str("entry", j.path(name)).Msg("a copied entry has expired, and was not purged; retrying")
+				s.wait = pollEvery
+			} else {
+				s.wait = 0
+			}
+		}
+		if j.trying && !s.expired {
+			return &Blocked{Path: j.path(name), Entry: &s.entry}
+		}
+		j.waiting("", 0)
+		if err := await(ctx, s.changed, max(0, s.wait)); err != nil {
+			return err
+		}
+	}
+}
+
 // rollover waits until a parent whose counter is at its end has been deleted: the next parent
 // counts from 0 again. The contender's entry e leaves first; nil: it has none. The generation is
 // that of the parent; "": unknown. rollover purges expired entries; if there are no contenders, it
 // deletes the parent. A try does not wait: if there are contenders after one purge, or the first
-// attempt to delete the parent changes nothing, it fails with a Blocked. The wait also ends if
+// attempt to delete the parent changes nothing, it fails with a Blocked. If there are other nodes below
+// the parent, it fails with ErrExhausted. The wait also ends if
 // another client or program has created the parent again, or if the parent is not adopted yet.
 func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) error {
 	j.Log.Info().Str("lock", j.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
@@ -45,6 +87,9 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 		if err != nil {
 			return err
 		}
+		if err := j.checkBelow(ctx, n, len(names)); err != nil {
+			return err
+		}
 		if j.trying && (deleted || purged && len(names) > 0) {
 			return &Blocked{Path: j.parent}
 		}
@@ -69,6 +114,34 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 			return err
 		}
 	}
+}
+
+// checkBelow fails with ErrExhausted if the parent n, whose counter is at its end, has children that
+// are neither contenders nor anchors: such a parent cannot be deleted, and its counter never restarts.
+func (j *joiner) checkBelow(ctx context.Context, n zkconn.Node, contenders int) error {
+	if int(n.Stat.NumChildren) <= contenders+1 {
+		return nil
+	}
+	children, _, err := j.Conn.Children(ctx, j.parent)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	below := slices.DeleteFunc(children, func(child string) bool {
+		_, contender := znode.Parse(child)
+		_, anchor := znode.AnchorOf(child)
+		return contender || anchor
+	})
+	if len(below) == 0 {
+		return nil
+	}
+	slices.Sort(below)
+	const named = 3
+	names := strings.Join(below[:min(len(below), named)], ", ")
+	if len(below) > named {
+		names += ", ..."
+	}
+	return fmt.Errorf("%w: %s cannot be deleted, because of the nodes below it: %s; end the use of the locks there, delete what is left of them, or use another name",
+		ErrExhausted, j.parent, names)
 }
 
 // deleteSpentParent deletes a parent whose counter is at its end, on the version that was read,

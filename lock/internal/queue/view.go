@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -22,6 +24,9 @@ type view struct {
 	blocker func(*Blocked)       // receives the contender in the way
 	seen    *sighting            // the contender in the way of a try or a barging request; nil: none so far
 	known   map[string]*sighting // a barging request's last reads of other contenders, by name
+
+	counter int32           // of the parent, when it was last listed: the sequence of the next entry
+	copied  map[string]bool // copied entries, by name, see copiedFirst; nil: none
 
 	resizing int32  // number of permits when a resize began; 0: no resize
 	checked  string // generation whose number of permits was checked, and is not checked again; or anyGeneration
@@ -45,7 +50,7 @@ func (v *view) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	if caughtUp {
 		read = v.Conn.ChildrenSynced
 	}
-	children, _, err := read(ctx, v.parent)
+	children, stat, err := read(ctx, v.parent)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		v.lock.believe(v.noParent())
@@ -55,9 +60,50 @@ func (v *view) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	case err != nil:
 		return nil, err
 	}
-	names := znode.Contenders(children)
+	names := v.contenders(children, stat)
 	v.lock.sawOthers(len(names) > 1)
 	return names, nil
+}
+
+// contenders returns the contenders among the children of the parent, in order, and notes the
+// parent's counter.
+func (v *view) contenders(children []string, stat *zk.Stat) []znode.Name {
+	names := znode.Contenders(children)
+	if len(names) == 0 { // there may be no parent
+		return nil
+	}
+	v.counter = znode.Stat(*stat).Counter()
+	v.copiedFirst(names)
+	return names
+}
+
+// copiedFirst moves copied entries (see [znode.Name.Copied]) to the front: no contender enters ahead
+// of one. It remembers them, because the counter may pass their numbers.
+func (v *view) copiedFirst(names []znode.Name) {
+	known := v.copied
+	v.copied = nil
+	for _, n := range names {
+		if n.Copied(v.counter) || known[n.Node] {
+			if v.copied == nil {
+				v.copied = map[string]bool{}
+			}
+			v.copied[n.Node] = true
+		}
+	}
+	if v.copied == nil {
+		return
+	}
+	if known == nil {
+		v.Log.Warn().Str("lock", v.Lock).Int("copied", len(v.copied)).Int32("counter", v.counter).
+			Msg("the lock's node was copied with entries that its counter has not reached; waiting for these entries first")
+	}
+	rank := func(n znode.Name) int {
+		if v.copied[n.Node] {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 // read reads a node; with watch it also sets a watch.
