@@ -31,7 +31,7 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 // Lock waits for its turn, first come first served, and returns the hold. If ctx ends first, Lock
 // withdraws its entry; the error matches ctx's error and cause, and is a [HeldError] if another
 // contender was in the way. If the path is not a usable lock, Lock fails at once with [ErrForeign],
-// [ErrKind] or [ErrDenied]. Lock waits out an outage of ZooKeeper. If ctx comes from a hold of the
+// [ErrKind], [ErrDenied] or [ErrExhausted]. Lock waits out an outage of ZooKeeper. If ctx comes from a hold of the
 // same lock, the result is another handle on that hold: see "Re-entry" in the doc of this package.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, acquire)

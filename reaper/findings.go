@@ -100,6 +100,8 @@ type finding int
 const (
 	deniedByACL finding = iota
 	damaged             // damaged, or of a newer version
+	worn                // a lock whose counter has less than half left
+	copied              // an entry that was copied with its lock's node
 	kinds               // number of the reasons above
 )
 

@@ -70,6 +70,8 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 var tellings = [kinds]struct{ is, appears, goes string }{
 	{"denied", "denied by an ACL: the node is left alone, and logged once", "the ACL lets us now, or the node has gone"},
 	{"damaged", "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once", "the node has gone, or was written anew"},
+	{"worn", "worn: the lock has used up more than half of the counter of its entries, because its node never goes; end the use of locks below it, or of a policy that keeps it", "the node was made anew"},
+	{"copied", "copied: the entry was copied with its lock's node, and other clients wait until its lease is over", "the entry has gone"},
 }
 
 // tellFound logs the nodes that an operator should look at: each when it first appears, and when its

@@ -30,6 +30,10 @@ type Report struct {
 	Undecodable []string `json:"undecodable,omitempty"`
 	// Groups are the names of nodes with a child plan: perhaps groups of package shard.
 	Groups []string `json:"-"`
+	// Worn are the paths of locks with Total.Worn, and Copied those of the entries with
+	// Total.Copied: the first 100 of each, sorted. See [znode.Stat.Worn] and [znode.Name.Copied].
+	Worn   []string `json:"worn,omitempty"`
+	Copied []string `json:"copied,omitempty"`
 	// Planned are the nodes that a dry run would have deleted; nil unless it is a dry run.
 	Planned []Planned `json:"planned,omitempty"`
 }
@@ -51,6 +55,8 @@ type Counts struct {
 	Kept        int `json:"kept"`        // empty parents kept by policy or not created by Holdfast
 	Foreign     int `json:"foreign"`     // nodes that are not Holdfast's
 	Undecodable int `json:"undecodable"` // Holdfast's nodes that are damaged or of a newer version
+	Worn        int `json:"worn"`        // locks that have used up more than half of the counter of their entries
+	Copied      int `json:"copied"`      // entries that were copied with their lock's node
 	Denied      int `json:"denied"`      // nodes that an ACL forbids to read or delete
 	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and stale nodes; without anchors
 	Missed      int `json:"missed"`      // nodes changed or deleted by another client before their delete

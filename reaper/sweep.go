@@ -64,6 +64,7 @@ func (s *sweep) run(ctx context.Context) error {
 	}
 	s.report.Denied = s.findings[deniedByACL].first()
 	s.report.Undecodable = s.findings[damaged].paths()
+	s.report.Worn, s.report.Copied = s.findings[worn].paths(), s.findings[copied].paths()
 	s.report.Complete = err == nil
 	s.report.Duration = time.Since(s.began)
 	s.report.Seconds = s.report.Duration.Seconds()
@@ -111,6 +112,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	if err != nil {
 		return s.unread(ctx, path, "list", p.Name, err)
 	}
+	usual := s.checkCounter(path, below, p.Name)
 	staying := s.visitAll(ctx, name, below.nested)
 	found := s.judgeEntries(ctx, path, below.entries, now, p)
 	staying += found.staying
@@ -128,7 +130,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 			d.anchors, d.after = below.anchors, len(below.nested) > 0
 			together = append(together, d)
 		}
-	case int(found.use.live) == len(below.entries) && len(below.nested) == 0:
+	case usual && int(found.use.live) == len(below.entries) && len(below.nested) == 0:
 		s.memory.saw(name, found.use, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
 	default: // its entries show that the node is Holdfast's, and in use
@@ -140,17 +142,38 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	return goes
 }
 
+// checkCounter looks at the counter of a lock's entries, and reports whether it is as usual: not worn,
+// and beyond the numbers of all entries.
+func (s *sweep) checkCounter(path string, below children, policy string) bool {
+	usual := true
+	if below.stat.Worn() && len(below.anchors)+len(below.entries) > 0 {
+		usual = false
+		s.find(worn, Denial{Path: path, What: "counter"}, policy, func(c *Counts) { c.Worn++ })
+	}
+	for _, n := range below.entries {
+		if n.Copied(below.stat.Counter()) {
+			usual = false
+			s.find(copied, Denial{Path: path + "/" + n.Node, What: "sequence"}, policy, func(c *Counts) { c.Copied++ })
+		}
+	}
+	return usual
+}
+
 // children are the children of a node, by kind.
 type children struct {
 	entries []znode.Name // entries in the order of the queue
 	anchors []string     // anchors of the node, deleted with it
 	nested  []string     // all other children, except the root's reserved nodes
+	stat    znode.Stat   // of the node, from the same read
 }
 
 func (s *sweep) list(ctx context.Context, path string) (below children, err error) {
 	answered := s.begin("the list of " + path)
-	all, _, err := s.tree.Children(ctx, path)
+	all, stat, err := s.tree.Children(ctx, path)
 	answered()
+	if err == nil {
+		below.stat = znode.Stat(*stat)
+	}
 	below.nested = all[:0] // reuse the memory: there can be a million names
 	for _, child := range all {
 		if name, ok := znode.Parse(child); ok {

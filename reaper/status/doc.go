@@ -46,6 +46,7 @@
 //	holdfast_reaper_clock_window_seconds                  gauge      root          width between the bounds of the leader's clock
 //	holdfast_reaper_config_refused                        gauge      root          1 if the last configuration was refused
 //	holdfast_reaper_config_reloads_total                  counter    root          configurations put in force after the first
+//	holdfast_reaper_copied_entries                        gauge      root, policy  entries copied with their lock's node
 //	holdfast_reaper_denied_nodes                          gauge      root, policy  nodes that an ACL kept from the last sweep
 //	holdfast_reaper_epoch                                 gauge      root          number of ZooKeeper's leader
 //	holdfast_reaper_expired_entries                       gauge      root, policy  entries past lease and grace in the last sweep
@@ -79,6 +80,7 @@
 //	holdfast_reaper_term_transactions_left                gauge      root          transactions that the leader can still number, of 2^32
 //	holdfast_reaper_undecodable_nodes                     gauge      root, policy  nodes that are damaged or of a newer version
 //	holdfast_reaper_waiting_entries                       gauge      root, policy  live entries without a recorded grant
+//	holdfast_reaper_worn_locks                            gauge      root, policy  locks with less than half of their counter left
 //
 // Only the active reaper has the metrics of the last sweep. A reaper that stands by leaves them out.
 //

@@ -193,6 +193,8 @@ func (s sink) found(c reaper.Counts) {
 	s.put("expired_entries", "Entries past their lease and the grace, in the last sweep.", float64(c.Expired))
 	s.put("foreign_nodes", "Nodes that are not Holdfast's, in the last sweep.", float64(c.Foreign))
 	s.put("undecodable_nodes", "Nodes of Holdfast's that are damaged or of a newer version, in the last sweep.", float64(c.Undecodable))
+	s.put("worn_locks", "Locks that have used up more than half of the counter of their entries, in the last sweep.", float64(c.Worn))
+	s.put("copied_entries", "Entries that were copied with their lock's node, in the last sweep.", float64(c.Copied))
 	s.put("denied_nodes", "Nodes that an ACL kept from the last sweep.", float64(c.Denied))
 	s.put("oldest_overdue_seconds", "For how long the oldest node could have been deleted, in the last sweep.", c.OldestOverdue)
 }

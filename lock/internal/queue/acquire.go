@@ -50,7 +50,7 @@ func (r *Request) likeness() likeness {
 
 // Acquire queues up and waits until it holds the lock, or ctx ends. If ctx ends, the error is ctx's
 // with its cause, and a [Blocked] if a contender was in the way. It fails at once with ErrForeign,
-// ErrKind, ErrPermits, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
+// ErrKind, ErrPermits, ErrExhausted, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
 // request waits without an entry, and joins when it finds the lock free.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	if !r.hasPlace() {

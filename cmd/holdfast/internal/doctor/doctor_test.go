@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -350,6 +351,16 @@ var plants = []struct {
 	}},
 	{"undecodable", "/locks/x/9f86d081884c7d65-lock-0000000000", "zkCli.sh", locktest.Options{}, func(p *patient) {
 		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
+	}},
+	{"counter-worn", "1 lock has used up more than half of the counter of its entries: /locks/x", "below", locktest.Options{}, func(p *patient) {
+		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`, "/locks/x/"+znode.Anchor("9f86d081884c7d65"))
+		if err := p.SetSequence("/locks/x", znode.WornCounter); err != nil {
+			p.Fatal(err)
+		}
+	}},
+	{"entries-copied", "1 entry was copied with a lock's node: /locks/x/9f86d081884c7d65-lock-0000000007", "leases are short", locktest.Options{}, func(p *patient) {
+		record := (&znode.Record{Owner: "o", TTL: time.Hour.Milliseconds()}).Encode()
+		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`, "/locks/x/9f86d081884c7d65-lock-0000000007 "+string(record))
 	}},
 	{"foreign-nodes", "1 node of other programs", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},

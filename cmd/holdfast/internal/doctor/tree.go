@@ -81,7 +81,7 @@ func (e *exam) sweep(ctx context.Context) error {
 		return fmt.Errorf("the tree was not looked at: %s", report.Skipped)
 	}
 	t := report.Total
-	e.fine("left-behind", "undecodable", "foreign-nodes", "unreadable")
+	e.fine("left-behind", "undecodable", "foreign-nodes", "unreadable", "counter-worn", "entries-copied")
 	if t.Expired+t.Orphans+t.Ancestors+t.Stale > 0 {
 		planned := paths(report.Planned, func(p reaper.Planned) string { return p.Path })
 		denied, err := e.undeletable(ctx, planned)
@@ -100,6 +100,12 @@ func (e *exam) sweep(ctx context.Context) error {
 	e.fine("acl-delete")
 	if t.Undecodable > 0 {
 		e.addNodes("undecodable", report.Undecodable, "%s cannot be read", text.Count(t.Undecodable, "entry", "entries"))
+	}
+	if t.Worn > 0 {
+		e.addNodes("counter-worn", report.Worn, "%s used up more than half of the counter of its entries", text.Count(t.Worn, "lock has", "locks have"))
+	}
+	if t.Copied > 0 {
+		e.addNodes("entries-copied", report.Copied, "%s copied with a lock's node", text.Count(t.Copied, "entry was", "entries were"))
 	}
 	if t.Foreign > 0 {
 		e.add("foreign-nodes", "%s of other programs below %s", text.Count(t.Foreign, "node", "nodes"), e.tree.Root())
