@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -263,5 +264,25 @@ func TestCommandDiesWithRun(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if got := strings.TrimSpace(string(out)); err != nil || got != fmt.Sprint(int(syscall.SIGKILL)) {
 		t.Errorf("the command gets signal %q when its parent dies, want %d: %v", got, syscall.SIGKILL, err)
+	}
+}
+
+// TestLeftRunning: Run tells that it kills what the command has left running. It tells nothing if there
+// is nothing.
+func TestLeftRunning(t *testing.T) {
+	for script, want := range map[string][]string{
+		`sleep 1000 >/dev/null 2>&1 & echo done`: {"done", "told: the command has ended, and left processes running (1): they are killed, since the lock is given up"},
+		`echo done`:                              {"done"},
+	} {
+		a := act(t, "1h renewed", script)
+		var got []string
+		for line := range a.lines {
+			if !strings.HasPrefix(line, "foreground:") {
+				got = append(got, line)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", script, got, want)
+		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -185,6 +187,27 @@ func (p *process) resume() {
 		p.terminal.give(p.pid)
 	}
 	_ = p.signal(syscall.SIGCONT)
+}
+
+// others returns the number of running processes in the group besides the command and the guard.
+func (p *process) others() (n int) {
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0
+	}
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (name) state ppid pgrp: the name may have anything in it
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if len(fields) > 2 && fields[2] == strconv.Itoa(p.pid) && fields[0] != "Z" && fields[0] != "X" && pid != p.pid && pid != p.guard.pid {
+			n++
+		}
+	}
+	return n
 }
 
 // finish kills the rest of the group and the guard, and reaps them all. It takes the terminal back, and

@@ -65,6 +65,9 @@ func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell fu
 	}
 	s := &supervisor{hold: hold, leads: leadsFor(ttl), process: p, tell: tell, flush: flush}
 	s.loop(signals)
+	if n := p.others(); n > 0 && !s.killed {
+		tell("the command has ended, and left processes running (%d): they are killed, since the lock is given up", n)
+	}
 	return Result{Status: exitStatus(p.finish()), Ended: s.why}, nil
 }
 
