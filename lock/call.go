@@ -146,18 +146,20 @@ func notTaken(ctx context.Context, now znode.Now, lock string, err error) error 
 	return heldError(lock, inTheWay, now)
 }
 
-// warnStarved logs a warning, once for each TTL, if the TTL is shorter than the session timeout: a
-// connection that stalls would then cost the hold. go-zookeeper notices a dead connection after two
+// warnStarved logs a warning if the TTL is shorter than the session timeout: a connection that stalls
+// would then cost the hold. It warns again only of a TTL that is less than half of the last one. go-zookeeper notices a dead connection after two
 // thirds of the session timeout, and a renewal is due every third of the TTL.
 func (c *Client) warnStarved(lock string, ttl time.Duration) {
 	if ttl >= c.cfg.sessionTimeout {
 		return
 	}
 	c.mu.Lock()
-	warned := c.warned[ttl]
-	c.warned[ttl] = true
+	warns := c.warnedTTL == 0 || ttl < c.warnedTTL/2
+	if warns {
+		c.warnedTTL = ttl
+	}
 	c.mu.Unlock()
-	if !warned {
+	if warns {
 		c.cfg.log.Warn().Str("lock", lock).Stringer("ttl", ttl).Stringer("session_timeout", c.cfg.sessionTimeout).
 			Stringer("dead_connection_noticed_after", c.cfg.sessionTimeout*2/3).Stringer("left_of_ttl_at_a_renewal", ttl*2/3).
 			Msg("the TTL is shorter than the session timeout: a connection that stalls will cost holds of this lock; raise the one or lower the other")

@@ -54,8 +54,8 @@ type Client struct {
 	closed  chan struct{} // closed at the end of Close
 	done    error         // result of Close
 
-	mu     sync.Mutex
-	warned map[time.Duration]bool // TTLs that warnStarved has logged
+	mu        sync.Mutex
+	warnedTTL time.Duration // the last TTL that warnStarved has logged; 0: none
 }
 
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session. The client
@@ -139,7 +139,7 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 
 // newClient returns a client without a connection.
 func newClient(cfg *config) *Client {
-	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}, closed: make(chan struct{}), logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
+	c := &Client{cfg: cfg, closed: make(chan struct{}), logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
 	cfg.log = c.logs.Logger(cfg.log) // so that no call waits for the logger
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	return c

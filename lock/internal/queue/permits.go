@@ -86,7 +86,7 @@ func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self in
 type holders struct {
 	names []znode.Name
 	since time.Duration        // monotonic time since which the waiter is the first one
-	seen  map[string]*sighting // last reads of the holders, by name
+	seen  map[string]*sighting // the waiter's sightings
 }
 
 // isFirst records that the waiter is the first one, behind the holders of those names.
@@ -95,10 +95,13 @@ func (w *waiter) isFirst(names []znode.Name) {
 		if len(names) > 0 {
 			w.blocker(&Blocked{Path: w.path(names[len(names)-1])})
 		}
-		w.holders = &holders{since: w.Clock.Mono(), seen: map[string]*sighting{}}
+		if w.sightings == nil {
+			w.sightings = map[string]*sighting{}
+		}
+		w.holders = &holders{since: w.Clock.Mono(), seen: w.sightings}
 	}
 	w.holders.names = names
-	maps.DeleteFunc(w.holders.seen, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
+	maps.DeleteFunc(w.sightings, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
 }
 
 // due returns the monotonic time at which the holder of that index must be read: when its lease may be

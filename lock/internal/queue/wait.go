@@ -20,8 +20,9 @@ type waiter struct {
 	seen *sighting // last read of the predecessor; nil: none
 
 	// Only for a semaphore:
-	holders            *holders // nil: it is not the first waiter, or does not know that
-	grantedPredecessor string   // a predecessor whose record shows the grant, or that is not Leased
+	holders            *holders             // nil: it is not the first waiter, or does not know that
+	sightings          map[string]*sighting // last reads of the holders ahead, by name, also from before a new session
+	grantedPredecessor string               // a predecessor whose record shows the grant, or that is not Leased
 }
 
 // wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if the
