@@ -79,7 +79,13 @@ func (c *contender) removeGuard(guard string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
 	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		_, err := c.Conn.Share(ctx, zkconn.Member{Ops: []any{&zk.DeleteRequest{Path: guard, Version: -1}}, Locks: []string{c.parent}, Stays: true})
+		n, err := c.Conn.GetSynced(ctx, guard)
+		if err == nil && n.Stat.EphemeralOwner == 0 { // a claim whose reply was lost has made it the anchor
+			return nil
+		}
+		if err == nil {
+			_, err = c.Conn.Share(ctx, zkconn.Member{Ops: []any{&zk.DeleteRequest{Path: guard, Version: -1}}, Locks: []string{c.parent}, Stays: true})
+		}
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
