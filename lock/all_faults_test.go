@@ -404,7 +404,8 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 }
 
 // TestAllOfManyUnknownParents: LockAll of MaxAll names takes at most a second, although the client
-// does not know that all parents exist.
+// does not know that all parents exist. One join is refused; then the client reads all parents, and
+// needs no guards.
 func TestAllOfManyUnknownParents(t *testing.T) {
 	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
 	simulate(t, link, func(w *world) {
@@ -416,8 +417,13 @@ func TestAllOfManyUnknownParents(t *testing.T) {
 			w.unlock(w.lock(b, names[i]))
 		}
 		limited := w.limited(time.Second)
-		hs, err := a.LockAll(limited, names...)
-		mustBeTrue(w, err == nil, "no client is at the locks: %v", err)
+		var hs *lock.Holds
+		got := w.cost("a", func() {
+			var err error
+			hs, err = a.LockAll(limited, names...)
+			mustBeTrue(w, err == nil, "no client is at the locks: %v", err)
+		})
+		atMost(w, "transactions of LockAll, with the sample of the clock", got.requests["multi"], 3)
 		w.unlockAll(hs)
 	})
 }
