@@ -1,0 +1,93 @@
+# Shared by the scripts of this folder, which source it: a temp folder, Go programs, ZooKeeper servers,
+# and the verdict. Exit status: 0 the behaviour is as described, 1 it has changed, 2 it could not be tried.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+pids=() told=
+finish() {
+	local status=$?
+	trap - EXIT
+	for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+	wait 2>/dev/null
+	rm -rf "$work"
+	((status == 0)) || [[ -n $told ]] || {
+		echo "$0: could not be tried: a step failed" >&2
+		status=2
+	}
+	exit "$status"
+}
+trap finish EXIT
+trap 'exit 2' INT TERM
+
+cannot() {
+	echo "$0: could not be tried: $*" >&2
+	told=1
+	exit 2
+}
+
+# expect WANT GOT ends the script unless the output is the one that was seen.
+expect() {
+	if [[ $1 != "$2" ]]; then
+		echo "$0: the behaviour has CHANGED (- as described, + now):" >&2
+		diff -U9 <(echo "$1") <(echo "$2") | tail -n +4 >&2 || true
+		told=1
+		exit 1
+	fi
+	echo "$2"
+	echo "$0: as described"
+}
+
+# build MODULE@VERSION... builds the Go program on standard input as $work/program.
+build() {
+	mkdir "$work/go"
+	cat >"$work/go/main.go"
+	(
+		cd "$work/go"
+		export GOWORK=off GOFLAGS=-modcacherw
+		go mod init finding && go get "$@" && go build -o "$work/program" .
+		for m; do [[ "$(go list -m "${m%@*}")" == "${m/@/ }" ]]; done
+	) >"$work/build.log" 2>&1 || cannot "$(tail -5 "$work/build.log")"
+}
+
+free_port() {
+	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# unpack SUITE VERSION sets $home to ZooKeeper's server in Debian's suite, with its libraries.
+unpack() {
+	command -v java >/dev/null || cannot "no java on the PATH"
+	home=$("$here/../integration/versions/servers.sh" "${FINDINGS_SERVERS:-$work/servers}" "$1" 2>"$work/unpack.log") || cannot "$(tail -5 "$work/unpack.log")"
+	[[ ${home##*/} == "$2" ]] || cannot "Debian $1 has ZooKeeper ${home##*/}, not $2"
+}
+
+# configure [LINE...] writes the configuration of a server with a new folder for data, and sets $port.
+configure() {
+	port=$(free_port)
+	mkdir -p "$work/data"
+	printf '%s\n' "dataDir=$work/data" "clientPort=$port" clientPortAddress=127.0.0.1 tickTime=500 admin.enableServer=false '4lw.commands.whitelist=*' "$@" >"$work/zoo.cfg"
+}
+
+# start [-Dname=value...] starts the server in $home, and waits until it serves.
+start() {
+	java -Xmx160m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "$@" -cp "$home/*:$home/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
+	server=$!
+	pids+=("$server")
+	for ((i = 0; i < 600; i++)); do
+		[[ $(word srvr) != *Mode:* ]] || return 0
+		kill -0 "$server" 2>/dev/null || cannot "the server ended: $(tail -5 "$work/server.log")"
+		sleep 0.1
+	done
+	cannot "the server does not answer"
+}
+
+# stop ends the server as a crash does.
+stop() {
+	kill -9 "$server"
+	wait "$server" 2>/dev/null || true
+}
+
+# word NAME prints the server's answer to a four-letter word.
+word() {
+	{
+		exec 3<>"/dev/tcp/127.0.0.1/$port" && printf %s "$1" >&3 && timeout 5 cat <&3
+	} 2>/dev/null || true
+}
