@@ -254,3 +254,150 @@ func TestShareSize(t *testing.T) {
 		}
 	})
 }
+
+// kind is one kind of member: whether the server refuses its first or second operation, and what the
+// member says of itself.
+type kind struct {
+	refuses int // number of the refused operation; 0: none
+	guess   bool
+	sure    int
+}
+
+func kinds() (all []kind) {
+	for refuses := range 3 {
+		for _, guess := range []bool{false, true} {
+			for sure := range 2 {
+				all = append(all, kind{refuses, guess, sure})
+			}
+		}
+	}
+	return all
+}
+
+// member returns a member of the kind, which creates two nodes.
+func (k kind) member(name string) Member {
+	m := Member{Ops: []any{create("/a/" + name + ".1"), create("/a/" + name + ".2")}, Guess: k.guess, Sure: k.sure}
+	if k.refuses > 0 {
+		m.Ops[k.refuses-1] = create("/b")
+	}
+	return m
+}
+
+// check reports what is wrong with the answer to a member: nodes are the numbers of its nodes that
+// exist; lost: replies were lost.
+func (k kind) check(a *answer, name string, nodes []bool, neighborWrong, lost bool) string {
+	applied := 0
+	for i, there := range nodes {
+		if there && i+1 != k.refuses {
+			applied++
+		}
+	}
+	for i, r := range a.replies {
+		if a.err == nil && r.String != fmt.Sprintf("/a/%s.%d", name, i+1) {
+			return "replies of another member"
+		}
+	}
+	op, cause := RefusedOp(a.err)
+	switch {
+	case a.err == nil && len(a.replies) == 2:
+		if applied != 2 {
+			return "told as applied, and is not"
+		}
+	case a.err == nil && len(a.replies) == 1:
+		if k.sure != 1 || !nodes[0] || nodes[1] || k.refuses != 2 && !(k.guess && neighborWrong) {
+			return "reduced without a reason, or not applied"
+		}
+	case a.err == nil:
+		return "no replies"
+	case op >= 0:
+		if applied > 0 || op != k.refuses-1 || !errors.Is(cause, zk.ErrNodeExists) || k.refuses == 2 && k.sure == 1 {
+			return "refused without a reason, or applied"
+		}
+	case errors.Is(a.err, ErrNeighbor):
+		if applied > 0 || !k.guess || k.sure > 0 || !neighborWrong {
+			return "told of a neighbor without a reason, or applied"
+		}
+	case OutcomeOf(a.err) == Ambiguous:
+		if !lost {
+			return "in doubt, and no reply was lost"
+		}
+	case OutcomeOf(a.err) == Retryable:
+		if applied > 0 || !lost {
+			return "told as not sent, and was applied, or could be sent"
+		}
+	default:
+		return "another error"
+	}
+	return ""
+}
+
+// TestShareExhaustively: all pairs and triples of kinds in one transaction, and pairs with the loss of
+// each reply. What a member is told is what has become of it, and no member's answer depends on
+// another one but by a guess.
+func TestShareExhaustively(t *testing.T) {
+	var groups [][]kind
+	for _, one := range kinds() {
+		for _, two := range kinds() {
+			groups = append(groups, []kind{one, two})
+			for _, three := range kinds() {
+				groups = append(groups, []kind{one, two, three})
+			}
+		}
+	}
+	try := func(s *sharing, number int, group []kind, lost bool) {
+		var as []*answer
+		var names []string
+		guessesWrong := 0
+		for i, k := range group {
+			names = append(names, fmt.Sprintf("%d.%d.%v", number, i, lost))
+			as = append(as, s.begin(s.ctx, k.member(names[i])))
+			if k.guess && k.refuses > 0 {
+				guessesWrong++
+			}
+		}
+		s.wg.Wait()
+		for i, k := range group {
+			others := guessesWrong
+			if k.guess && k.refuses > 0 {
+				others--
+			}
+			nodes := []bool{s.there("/a/" + names[i] + ".1"), s.there("/a/" + names[i] + ".2")}
+			if why := k.check(as[i], names[i], nodes, others > 0, lost); why != "" {
+				t.Errorf("%+v: member %d: %s: nodes %v, %d replies, %v", group, i, why, nodes, len(as[i].replies), as[i].err)
+			}
+		}
+	}
+	simulateSharing(t, 1, func(s *sharing) {
+		for number, group := range groups {
+			s.begin(s.ctx, Member{Ops: []any{create(fmt.Sprint("/a/first", number))}})
+			try(s, number, group, false)
+		}
+	})
+	for reply := range 3 {
+		for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
+			simulateSharing(t, 1, func(s *sharing) {
+				for number, group := range groups {
+					if len(group) > 2 {
+						continue
+					}
+					s.begin(s.ctx, Member{Ops: []any{create(fmt.Sprint("/a/first", number))}})
+					n := -1 // the first member is not counted
+					s.Intercept(func(r locktest.Request) locktest.Fault {
+						if r.Op != "multi" {
+							return locktest.Fault{}
+						}
+						if n++; n == reply+1 {
+							return locktest.Fault{Drop: drop}
+						}
+						return locktest.Fault{}
+					})
+					try(s, number, group, true)
+					s.Intercept(nil)
+					if err := s.Ready(s.ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
