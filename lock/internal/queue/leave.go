@@ -200,8 +200,9 @@ func (e *Entry) Remove() {
 	})
 }
 
-// remove deletes the node of an entry, after a first attempt with the error first. If another client has deleted the node, that is a success.
-// Any other failure is logged as a warning. In both cases the parent is checked later.
+// remove deletes the node of an entry, after a first attempt with the error first. If another client
+// has deleted the node, that is a success. Any other failure is logged as a warning. In both cases
+// the parent is checked later.
 func (x *exit) remove(first error) {
 	defer x.Tasks.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
