@@ -288,19 +288,22 @@ func TestExchangeGivenUp(t *testing.T) {
 // TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters at most
 // 20 ms after the hold has ended.
 func TestLostEntryWithLocalWaiters(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	each(t, "extended", bools, func(w *world, extended bool) {
 		a, z := w.client("a"), w.raw("other")
 		h := w.lock(a, "x")
 		ended := w.end(h)
 		ch := start(func() (*lock.Hold, error) {
 			next, err := a.Mutex("x").Lock(w.ctx)
-			isTrue(t, h.Err() != nil, "the next one has the lock beside the hold whose entry was deleted")
+			isTrue(w, h.Err() != nil, "the next one has the lock beside the hold whose entry was deleted")
 			return next, err
 		})
 		settle()
 		w.remove(z, h.EntryPath())
+		if extended { // the hold is lost before its waiter has joined behind it
+			isTrue(w, h.Extend(w.ctx, 2*ttl) != nil, "a hold without an entry was extended")
+		}
 		next := w.await(ch)
-		atMost(t, "the next one has the lock after", next.at.Sub(ended.wait()), 20*time.Millisecond)
+		atMost(w, "the next one has the lock after", next.at.Sub(ended.wait()), 20*time.Millisecond)
 		w.finish(next.hold)
 	})
 }

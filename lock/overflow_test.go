@@ -369,7 +369,7 @@ func TestFarWaiterAtTheEndOfTheCounter(t *testing.T) {
 // TestFarJoinerAtTheEndOfTheCounter: the same, if the join was refused, because the counter repeats
 // its last number, and there is an entry with that number.
 func TestFarJoinerAtTheEndOfTheCounter(t *testing.T) {
-	simulate(t, farAway, func(w *world) {
+	forEach(t, farAway, map[string]time.Duration{"refused": 250 * time.Millisecond, "waits": 2 * time.Second}, func(w *world, since time.Duration) {
 		a, b, far, z := w.dial("a"), w.dial("b"), w.dial("far"), w.raw("other")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
@@ -382,7 +382,7 @@ func TestFarJoinerAtTheEndOfTheCounter(t *testing.T) {
 		w.setSequence("x", math.MaxInt32)
 		last := w.create(z, "/locks/x/"+znode.Predict(znode.Prefix(w.parent("x").Generation, znode.Exclusive), math.MaxInt32), "", 0)
 		own := start(func() (*lock.Hold, error) { return far.Mutex("x").Lock(w.ctx) })
-		time.Sleep(250 * time.Millisecond) // its join was refused
+		time.Sleep(since) // its join was refused; after two seconds it waits for the end of the parent
 		w.unlock(h)
 		w.remove(z, last)
 		w.wipe(z, "x")
