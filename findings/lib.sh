@@ -91,3 +91,20 @@ word() {
 		exec 3<>"/dev/tcp/127.0.0.1/$port" && printf %s "$1" >&3 && timeout 5 cat <&3
 	} 2>/dev/null || true
 }
+
+# debian SUITE PACKAGE=VERSION... unpacks Debian's packages, without what they depend on, into $work/root.
+debian() {
+	command -v apt-get >/dev/null || cannot "no apt-get on the PATH"
+	local mirror apt=$work/apt
+	mirror=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(REPO_URI)' 2>/dev/null | awk '$1 == "Debian" && $2 !~ /-/ { print $3; exit }')
+	[[ -n $mirror ]] || cannot "apt has no sources of Debian"
+	mkdir -p "$apt"/{lists/partial,cache/archives/partial,debs} "$work/root"
+	: >"$apt/status"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $1 main" >"$apt/sources.list"
+	local get=(apt-get -qq -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
+		-o "Dir::State::Lists=$apt/lists" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache"
+		-o APT::Sandbox::User= -o Debug::NoLocking=true)
+	("${get[@]}" update && cd "$apt/debs" && "${get[@]}" download "${@:2}") >"$work/apt.log" 2>&1 || cannot "$(tail -5 "$work/apt.log")"
+	for deb in "$apt"/debs/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+	rm -rf "$apt"
+}
