@@ -69,7 +69,7 @@ var directives = map[string]string{
 	"Unit":    "Description Documentation Wants After",
 	"Timer":   "OnBootSec OnUnitInactiveSec RandomizedDelaySec",
 	"Install": "WantedBy",
-	"Service": "Type ExecStart ExecReload Restart RestartSec RestartPreventExitStatus TimeoutStartSec TimeoutStopSec LoadCredential DynamicUser UMask MemoryMax " +
+	"Service": "Type ExecStart ExecReload Restart RestartSec RestartPreventExitStatus SuccessExitStatus TimeoutStartSec TimeoutStopSec LoadCredential DynamicUser UMask MemoryMax " +
 		"CapabilityBoundingSet AmbientCapabilities NoNewPrivileges ProtectSystem ProtectHome ProtectClock ProtectControlGroups ProtectHostname ProtectKernelLogs " +
 		"ProtectKernelModules ProtectKernelTunables ProtectProc PrivateDevices PrivateTmp LockPersonality MemoryDenyWriteExecute RestrictAddressFamilies " +
 		"RestrictNamespaces RestrictRealtime RestrictSUIDSGID SystemCallArchitectures SystemCallFilter SystemCallErrorNumber",
