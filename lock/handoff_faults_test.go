@@ -307,3 +307,27 @@ func TestLostEntryWithLocalWaiters(t *testing.T) {
 		w.finish(next.hold)
 	})
 }
+
+// TestUnwantedJoinTellsNoWaiter: if one of two waiters that join gives up, its join ends, and the other
+// waiter does not get the error of that join.
+func TestUnwantedJoinTellsNoWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		acquire := func(ctx context.Context, c *lock.Client) <-chan taken {
+			return start(func() (*lock.Hold, error) { return c.Semaphore("x", 4).Acquire(ctx, 1) })
+		}
+		others := []*lock.Hold{w.await(acquire(w.ctx, b)).hold, w.await(acquire(w.ctx, a)).hold} // a lists, and keeps its place
+		settle()
+		w.Partition("a")
+		settle()
+		ctx, giveUp := context.WithCancel(w.ctx)
+		first, second := acquire(ctx, a), acquire(w.ctx, a)
+		settle()
+		giveUp()
+		mustBe(w, w.outcome(first).err, context.Canceled)
+		w.waits(second)
+		w.Heal("a")
+		w.unlock(w.await(second).hold)
+		w.unlock(others...)
+	})
+}

@@ -183,7 +183,7 @@ func (p *placed) begin(from *Entry, how start, until time.Duration) {
 		p.join(ctx, j, from, how)
 	}) {
 		cancel(nil)
-		go p.arrived(j, nil, zkconn.ErrClosed) // Close has finished waiting
+		go p.arrived(ctx, j, nil, zkconn.ErrClosed) // Close has finished waiting
 	}
 }
 
@@ -208,7 +208,7 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how start
 	if err == nil {
 		p.confirmHeld(ctx)
 	}
-	p.arrived(j, e, err)
+	p.arrived(ctx, j, e, err)
 }
 
 // confirmHeld writes the entries that the place holds if no further one should be admitted beside
@@ -266,14 +266,15 @@ func (c *contender) from(ctx context.Context, before *Entry, how start) (e *Entr
 }
 
 // arrived handles the end of a join: the turn of its entry has come, or it has failed with err. All
-// waiters of the place get the error, unless it is errUnwanted.
-func (p *placed) arrived(j *place.Join, e *Entry, err error) {
+// waiters of the place get the error, unless ctx, the context of the join, ended with errUnwanted:
+// then they have another join.
+func (p *placed) arrived(ctx context.Context, j *place.Join, e *Entry, err error) {
 	p.lock.mu.Lock()
 	p.End(j)
 	unwanted := false
 	p.blocker, p.waiting, p.waitsBy, p.ahead = nil, false, "", 0
 	switch {
-	case errors.Is(err, errUnwanted):
+	case err != nil && context.Cause(ctx) == errUnwanted:
 	case err != nil:
 		for w := p.Next(); w != nil; w = p.Next() {
 			w.Served <- place.Turn[*Entry]{Err: err}
