@@ -74,7 +74,12 @@ func TestHardQuota(t *testing.T) {
 		}
 		entered <- err
 	}()
-	for b.Stats().Waiters == 0 {
+	for joined := false; !joined; { // the anchor and two entries
+		names, _, err := z.Children("/locks/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		joined = len(names) == 3
 		select {
 		case err := <-entered:
 			t.Fatal(err)
