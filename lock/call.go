@@ -19,7 +19,7 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 		return c.open, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.open, func() { cancel(zkconn.Closing) })
+	stop := context.AfterFunc(c.open, func() { cancel(zkconn.ErrClosing) })
 	return ctx, func() {
 		stop()
 		cancel(nil)

@@ -47,7 +47,7 @@ type Client struct {
 	events *outbox.Outbox // events for the observers
 	outage outage
 
-	open    context.Context // ends when the client closes; its cause is zkconn.Closing
+	open    context.Context // ends when the client closes; its cause is zkconn.ErrClosing
 	shut    context.CancelCauseFunc
 	tasks   zkconn.Group  // calls and background goroutines
 	closing atomic.Bool   // Close was called
@@ -99,7 +99,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	}
 	c.start()
 	if err := c.checkServer(ctx); err != nil {
-		c.shut(zkconn.Closing)
+		c.shut(zkconn.ErrClosing)
 		<-c.tasks.Seal()
 		c.conn.Close(0)
 		c.flush()
@@ -227,7 +227,7 @@ func (c *Client) Close() error {
 	}
 	defer close(c.closed)
 	begun := time.Now()
-	c.shut(zkconn.Closing) // the keeper ends the holds
+	c.shut(zkconn.ErrClosing) // the keeper ends the holds
 	idle := c.tasks.Seal()
 	if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.Stats().LeftBehind {
 		c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)

@@ -59,7 +59,7 @@ func simulate(t *testing.T, f func(w *world)) {
 		})
 		tasks.Go(func() { w.keeper.Run(ctx) })
 		w.close = func() {
-			cancel(zkconn.Closing)
+			cancel(zkconn.ErrClosing)
 			tasks.Wait()
 		}
 		defer w.close()

@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// Closing is the cause of an internal context that ended because the client closed. It is no error
+// ErrClosing is the cause of an internal context that ended because the client closed. It is no error
 // to return: [ContextError] returns ErrClosed then.
-var Closing = errors.New("client is closing")
+var ErrClosing = errors.New("client is closing")
 
 // ended is the error of a call whose context has ended. It wraps the error of the context, and not
 // the cause: a caller may set any cause, such as the error of another call, which must not be taken
@@ -37,7 +37,7 @@ func (e *ended) is(ctx context.Context) bool {
 }
 
 // ContextError returns the error of an ended context; nil before its end. If the context ended with
-// the cause [Closing], it returns ErrClosed: the caller has not canceled anything. The cause of the
+// the cause [ErrClosing], it returns ErrClosed: the caller has not canceled anything. The cause of the
 // context is in the text, but matches the error only after [Reveal].
 func ContextError(ctx context.Context) error {
 	err := ctx.Err()
@@ -45,7 +45,7 @@ func ContextError(ctx context.Context) error {
 		return nil
 	}
 	cause := context.Cause(ctx)
-	if cause == Closing {
+	if cause == ErrClosing {
 		return ErrClosed
 	}
 	return &ended{err, cause}

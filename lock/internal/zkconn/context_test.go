@@ -89,7 +89,7 @@ func TestContextError(t *testing.T) {
 			t.Errorf("%q says it twice", err)
 		}
 	}
-	if err := ContextError(canceled(Closing)); err != ErrClosed {
+	if err := ContextError(canceled(ErrClosing)); err != ErrClosed {
 		t.Errorf("%v after the client has closed", err)
 	}
 	if err := Reveal(nil); err != nil {

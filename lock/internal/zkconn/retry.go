@@ -85,7 +85,7 @@ func (c *Conn) unavailable(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", c.NoSession(), err)
 	}
-	if e := (*ended)(nil); errors.As(err, &e) && e.is(ctx) || errors.Is(err, ErrClosed) && context.Cause(ctx) == Closing {
+	if e := (*ended)(nil); errors.As(err, &e) && e.is(ctx) || errors.Is(err, ErrClosed) && context.Cause(ctx) == ErrClosing {
 		return err // an attempt has seen the end, too
 	}
 	return fmt.Errorf("%w: %w", err, ContextError(ctx))
