@@ -171,7 +171,7 @@ func TestWaiterBehindALongHold(t *testing.T) {
 		h := w.lock(a, "x")
 		begun := time.Now()
 		line := w.line(w.ctx, a, "x", 2)
-		time.Sleep(begun.Add(990 * time.Millisecond).Sub(time.Now()))
+		time.Sleep(time.Until(begun.Add(990 * time.Millisecond)))
 		w.hasEntries("x", 1)
 		time.Sleep(20 * time.Millisecond)
 		w.hasEntries("x", 2)

@@ -116,13 +116,3 @@ func scanAll(data []byte) (entries []entry, problems []*Problem) {
 	}
 	return entries, problems
 }
-
-// flipped returns a copy of a log in which the entries with the given indexes are damaged.
-func flipped(data []byte, indexes ...int) []byte {
-	entries, _ := scanAll(data)
-	data = bytes.Clone(data)
-	for _, i := range indexes {
-		data[entries[i].offset+frameSize] ^= 0xff
-	}
-	return data
-}
