@@ -9,19 +9,7 @@
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
-debian bookworm etcd-server=3.4.23-4+b4 etcd-client=3.4.23-4+b4
-client=$(free_port) peer=$(free_port)
-"$work/root/usr/bin/etcd" --data-dir "$work/data" --initial-cluster "default=http://127.0.0.1:$peer" \
-	--listen-client-urls "http://127.0.0.1:$client" --advertise-client-urls "http://127.0.0.1:$client" \
-	--listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" >"$work/etcd.log" 2>&1 &
-pids+=($!)
-export ETCDCTL_API=3 ETCDCTL_ENDPOINTS=http://127.0.0.1:$client
-etcdctl=$work/root/usr/bin/etcdctl
-for ((i = 0; ; i++)); do
-	"$etcdctl" endpoint health >/dev/null 2>&1 && break
-	((i < 100)) || cannot "etcd does not answer: $(tail -3 "$work/etcd.log")"
-	sleep 0.2
-done
+etcd bookworm 3.4.23-4+b4
 
 # The first command ends when the second one has, so what is seen does not depend on time.
 mkfifo "$work/end"

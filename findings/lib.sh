@@ -1,5 +1,5 @@
-# Shared by the scripts of this folder, which source it: a temp folder, Go programs, ZooKeeper servers,
-# and the verdict. Exit status: 0 the behaviour is as described, 1 it has changed, 2 it could not be tried.
+# Shared by the scripts of this folder, which source it: a temp folder, Go programs, servers, and the
+# verdict. Exit status: 0 the behaviour is as described, 1 it has changed, 2 it could not be tried.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 pids=() told=
@@ -98,6 +98,7 @@ debian() {
 	local mirror apt=$work/apt
 	mirror=$(apt-get indextargets --format '$(ORIGIN) $(RELEASE) $(REPO_URI)' 2>/dev/null | awk '$1 == "Debian" && $2 !~ /-/ { print $3; exit }')
 	[[ -n $mirror ]] || cannot "apt has no sources of Debian"
+	rm -rf "$work/root"
 	mkdir -p "$apt"/{lists/partial,cache/archives/partial,debs} "$work/root"
 	: >"$apt/status"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $1 main" >"$apt/sources.list"
@@ -107,4 +108,22 @@ debian() {
 	("${get[@]}" update && cd "$apt/debs" && "${get[@]}" download "${@:2}") >"$work/apt.log" 2>&1 || cannot "$(tail -5 "$work/apt.log")"
 	for deb in "$apt"/debs/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
 	rm -rf "$apt"
+}
+
+# etcd SUITE VERSION starts etcd of Debian's packages, and sets $etcdctl and its environment.
+etcd() {
+	debian "$1" "etcd-server=$2" "etcd-client=$2"
+	local client peer
+	client=$(free_port) peer=$(free_port)
+	"$work/root/usr/bin/etcd" --data-dir "$(mktemp -d "$work/etcd.XXX")" --initial-cluster "default=http://127.0.0.1:$peer" \
+		--listen-client-urls "http://127.0.0.1:$client" --advertise-client-urls "http://127.0.0.1:$client" \
+		--listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" >"$work/etcd.log" 2>&1 &
+	pids+=($!)
+	export ETCDCTL_API=3 ETCDCTL_ENDPOINTS=http://127.0.0.1:$client
+	etcdctl=$work/root/usr/bin/etcdctl
+	for ((i = 0; i < 100; i++)); do
+		! "$etcdctl" endpoint health >/dev/null 2>&1 || return 0
+		sleep 0.2
+	done
+	cannot "etcd does not answer: $(tail -3 "$work/etcd.log")"
 }

@@ -20,8 +20,8 @@ start
 got="four-letter word ruok: $(word ruok); errors in the log: $(grep -c UnsupportedClassVersionError "$work/server.log" || true)"$'\n'
 for command in ruok 'snapshot?streaming=true'; do
 	got+="$command: $(curl -sS --max-time 30 -o "$work/reply" -w '%{http_code}' -H 'Authorization: digest admin:secret' "http://127.0.0.1:$admin/commands/$command")"
-	got+=" $(grep -ao -m 1 'class file version 65' "$work/reply" | head -n 1 || true)"$'\n'
+	got+=" [$(grep -ao -m 1 'class file version 65' "$work/reply" | head -n 1 || true)]"$'\n'
 done
 expect 'four-letter word ruok: imok; errors in the log: 0
-ruok: 500 class file version 65
-snapshot?streaming=true: 200 ' "${got%$'\n'}"
+ruok: 500 [class file version 65]
+snapshot?streaming=true: 200 []' "${got%$'\n'}"
