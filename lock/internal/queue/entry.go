@@ -107,10 +107,15 @@ func (q *Queue) removeOrphan(path string, kind znode.Kind, keepParent bool, term
 // ownedByAnother reports whether the node of an orphan has another owner: the node shows an attach,
 // or a grant that this client has not written. This client never writes an orphan again. So a grant
 // that is not from the create is another client's: a copy of this process, that was restored from an
-// image, has the same entries.
+// image, has the same entries. A force-release writes the node twice: at version 2 the grant is still
+// that of the create, and the force-release waits until the node has gone.
 func ownedByAnother(n zkconn.Node, incarnation int32) bool {
 	r, err := znode.DecodeRecord(n.Data)
-	return err == nil && (r.Granted() && n.Stat.Version > 0 || r.Incarnation != incarnation)
+	if err != nil {
+		return false
+	}
+	written := n.Stat.Version > 0 && !(r.Broken != nil && n.Stat.Version == 2)
+	return r.Granted() && written || r.Incarnation != incarnation
 }
 
 // LossOf returns the error of a loss; see [lease.Owner].

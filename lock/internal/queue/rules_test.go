@@ -303,3 +303,30 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 		e.Withdraw()
 	})
 }
+
+// TestOwnedByAnother: an orphan has another owner if the node was attached to, or written with a grant
+// since the create. The mark of a force-release, which raises the version by two, is no such write.
+func TestOwnedByAnother(t *testing.T) {
+	broken := &znode.Broken{Owner: "operator"}
+	for _, c := range []struct {
+		record  znode.Record
+		version int32
+		want    bool
+	}{
+		{znode.Record{}, 0, false},
+		{znode.Record{}, 3, false}, // a renewal of this client
+		{znode.Record{AcquiredAt: 1}, 0, false},
+		{znode.Record{AcquiredAt: 1}, 1, true},
+		{znode.Record{AcquiredAt: 1}, 2, true},
+		{znode.Record{AcquiredAt: 1, Broken: broken}, 2, false},
+		{znode.Record{AcquiredAt: 1, Broken: broken}, 3, true},
+		{znode.Record{Incarnation: 1}, 2, true},
+		{znode.Record{Incarnation: 1, Broken: broken}, 2, true},
+	} {
+		c.record.Owner, c.record.TTL, c.record.Attempt = "o", 1000, znode.FormatID(1)
+		n := zkconn.Node{Data: c.record.Encode(), Stat: &zk.Stat{Version: c.version}}
+		if got := ownedByAnother(n, 0); got != c.want {
+			t.Errorf("version %d, %+v: %v, want %v", c.version, c.record, got, c.want)
+		}
+	}
+}

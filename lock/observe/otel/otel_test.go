@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 			line += " " + e.Name
 		}
 		for _, a := range s.Attributes() {
-			if a.Key != "holdfast.token" {
+			if a.Key != "holdfast.token" && a.Key != "holdfast.left" {
 				line += " " + a.Value.Emit()
 			}
 		}
@@ -83,7 +83,7 @@ func TestLife(t *testing.T) {
 			told = append(told, line)
 		}
 	}
-	want := "lock true withdrawn orders/42 default; lock true acquired orders/42 default; lock true acquired orders/43 default expired failed"
+	want := "lock true withdrawn orders/42 default; lock true acquired orders/42 default; lock at risk true orders/43 default max_hold; lock true acquired orders/43 default max_hold failed"
 	if got := strings.Join(told, "; "); got != want {
 		t.Errorf("spans %s\nwant  %s", got, want)
 	}
@@ -104,7 +104,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("the lock's name is in %+v", m)
 		}
 	}
-	if got, want := fmt.Sprint(counted), "map[holdfast.lock.held:0 holdfast.lock.hold:2 holdfast.lock.lost:1 holdfast.lock.wait:2 holdfast.lock.waiting:0 holdfast.lock.withdrawn:1]"; got != want {
+	if got, want := fmt.Sprint(counted), "map[holdfast.lock.at_risk:1 holdfast.lock.held:0 holdfast.lock.hold:2 holdfast.lock.lost:1 holdfast.lock.wait:2 holdfast.lock.waiting:0 holdfast.lock.withdrawn:1]"; got != want {
 		t.Errorf("counted %s, want %s", got, want)
 	}
 }
