@@ -166,14 +166,14 @@ func TestGivenUpWhileSilent(t *testing.T) {
 		a := w.client("a")
 		w.unlock(w.lock(a, "first"))
 		silent := make(chan struct{})
-		creates := 0
+		var creates atomic.Int64
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Op != "multi" {
 				return locktest.Fault{}
 			}
 			select {
 			case <-silent:
-				creates++
+				creates.Add(1)
 				return locktest.Fault{}
 			default:
 				return locktest.Fault{DelayReply: time.Second}
@@ -193,8 +193,8 @@ func TestGivenUpWhileSilent(t *testing.T) {
 		wg.Wait()
 		close(silent)
 		time.Sleep(10 * time.Second)
-		if creates > 70 { // what was in flight, and its deletes
-			w.Errorf("%d transactions after all calls had given up", creates)
+		if n := creates.Load(); n > 70 { // what was in flight, and its deletes
+			w.Errorf("%d transactions after all calls had given up", n)
 		}
 		w.empty()
 	})

@@ -56,7 +56,8 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, in
 // none.
 func (ds drafts) search(ctx context.Context) (found *znode.Entry, of *draft, err error) {
 	c := ds[0].by
-	names, err := c.list(ctx, true)
+	v := newView(c.Queue, c.Request, c.lock) // of its own: the contender may go on meanwhile
+	names, err := v.list(ctx, true)
 	if err != nil {
 		return nil, nil, err
 	}
