@@ -156,6 +156,9 @@ func TestCostOfDeploy(t *testing.T) {
 
 // TestMemory: the heap and the stacks of 1,000 shards, beyond those of 1,000 holds.
 func TestMemory(t *testing.T) {
+	if raceDetector {
+		t.Skip("measures memory without the race detector")
+	}
 	used := func() int64 {
 		var m runtime.MemStats
 		for range 3 {
