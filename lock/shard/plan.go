@@ -28,7 +28,7 @@ func assign(owners []string, members []entrant) []string {
 	have, free := count(owners, members)
 	shares := divide(len(owners), have, free, members)
 	next := make([]string, len(owners))
-	for i, owner := range owners { // who has more than its share keeps the first ones
+	for i, owner := range owners { // an owner of more than its share keeps the first ones
 		if m := find(members, owner); m >= 0 && shares[m] > 0 {
 			next[i] = owner
 			shares[m]--
@@ -105,7 +105,7 @@ func weightsOf(members []entrant) []int {
 	return weights
 }
 
-// apportion divides n by the weights. Each part is rounded up or down, such that those who have more
+// apportion divides n by the weights. Each part is rounded up or down, so that large owners
 // lose as little as possible. If all weights are 0, all parts are 0.
 func apportion(n int, weights, have []int) []int {
 	parts, total := make([]int, len(weights)), 0

@@ -10,7 +10,7 @@ const (
 	listEvery = time.Second      // the leader lists the candidates
 	quiet     = 5 * time.Second  // from the last change to the plan
 	patience  = 15 * time.Second // from the first change to the plan, at most
-	farewell  = 6 * time.Second  // from the first leave to the plan, at most: who leaves waits for it
+	farewell  = 6 * time.Second  // from the first leave to the plan, at most: a member that leaves waits for it
 
 	strikeLasts = 10 * time.Minute // an expired member is remembered
 	firstWait   = 30 * time.Second // of a host with one expired member
