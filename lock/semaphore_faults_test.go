@@ -528,7 +528,8 @@ func TestDeadHolderAmongMany(t *testing.T) {
 			})
 			time.Sleep(5 * ttl)
 			if tt.name == "x" {
-				atMost(t, "reads in five TTLs", int(reads.Load()), 8*tt.holders)
+				// A round of all holders in each TTL, one more where turns meet, and each denied purge reads again.
+				atMost(t, "reads in five TTLs", int(reads.Load()), 10*tt.holders)
 			}
 			if tt.after != nil {
 				tt.after(w, held, dead)
