@@ -18,6 +18,8 @@ ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocr
 # Those whose tests take locks as other projects' tests have it.
 HOSTS := $(ADAPTERS) integration/hosts
 MODULES := integration/bench integration/deploy integration/jepsen integration/playground integration/sql integration/statuspage integration/tickrace lock/observe/prometheus lock/observe/otel $(HOSTS)
+# Those that make test tests. The others have large dependencies: make hosts.
+TESTED := $(filter-out $(HOSTS),$(MODULES))
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
 each_module = $(call in_each,$(MODULES),$(1))
 in_each = @set -e; for m in $(1); do echo "cd $$m && $(2)"; (cd $$m && $(2)); done
@@ -29,13 +31,16 @@ BUILD := go build -buildvcs=false -o bin/
 
 # The race detector is not to stop at a race of go-zookeeper's.
 export GORACE := suppressions=$(CURDIR)/.ci/race-suppressions
-TEST := go test -race -timeout 60m
+# make lint vets.
+TEST := go test -race -vet=off -timeout 60m
+# Compiles packages and their tests, and links nothing.
+COMPILE := go list -race -test -export -f {{.ImportPath}}
 
 FUZZTIME ?= 30s
 TICKET ?= 1m
 RENEWALS ?= 10
 
-.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test compiled alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,24 +55,33 @@ playground: ## a page that runs, on loopback: zk.Lock and Holdfast side by side,
 	go build -C integration/playground -buildvcs=false -o $(CURDIR)/bin/ .
 	cd integration/playground && exec $(CURDIR)/bin/playground
 
-test: bin/withzk ## all tests, on a real ZooKeeper; without one, those that holdfast dev can serve
+test: bin/withzk compiled ## all tests, on a real ZooKeeper; without one, those that holdfast dev can serve
 	@bin/withzk $(SELF) --no-print-directory alltests
+
+# No test with a clock in it runs beside the compiler: everything that the tests run is
+# downloaded and compiled before the first of them.
+compiled:
+	$(COMPILE) ./... >/dev/null
+	$(call in_each,$(TESTED),$(COMPILE) ./... >/dev/null)
+	go build -buildvcs=false -o bin/ ./cmd/holdfast ./cmd/reaper
+	cd integration/playground && GOOS=js GOARCH=wasm go build -buildvcs=false '-ldflags=-s -w' -o $(CURDIR)/bin/playground.wasm ./wasm
 
 # The tests on servers mostly wait: those of the other modules run meanwhile.
 alltests:
-	@$(SELF) --no-print-directory -k -j2 maintests moduletests hosttests
+	@$(SELF) --no-print-directory -k -j2 maintests moduletests
 
+# The packages that take longest begin first.
 maintests:
-	$(TEST) ./...
+	$(TEST) ./integration ./lock $(filter-out %/integration %/lock,$(shell go list ./...))
 
 moduletests:
-	$(call in_each,$(filter-out $(HOSTS),$(MODULES)),env -u HOLDFAST_ZOOKEEPER $(TEST) -count=1 ./...)
+	$(call in_each,$(TESTED),env -u HOLDFAST_ZOOKEEPER $(TEST) -count=1 ./...)
 
 hosttests:
 	$(call in_each,$(HOSTS),$(TEST) -count=1 ./...)
 
-unit: ## the tests that need no server
-	@env -u HOLDFAST_ZOOKEEPER $(SELF) --no-print-directory -k -j2 unittests moduletests hosttests
+unit: compiled ## the tests that need no server
+	@env -u HOLDFAST_ZOOKEEPER $(SELF) --no-print-directory -k -j2 unittests moduletests
 
 unittests:
 	env -u HOLDFAST_ZOOKEEPER $(TEST) $(UNIT)
@@ -148,11 +162,12 @@ bench: bin/bench ## Holdfast beside other locks and systems (QUICK=1: seconds; U
 charts: bin/bench ## the published benchmark's tables and charts, again, from its results
 	bin/bench -from integration/bench/results.jsonl -update integration/bench >/dev/null
 
-lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet (for Windows and macOS too), staticcheck, go.mod, known vulnerabilities
+lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet (for Windows and macOS too), staticcheck, waits for a wall clock in tests, go.mod, known vulnerabilities
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "not gofmt'ed (make fmt does it):" $$files; exit 1; }
 	go vet ./...
 	@set -e; for os in windows darwin; do echo "GOOS=$$os go vet ./cmd/... ./lock/... ./reaper/..."; GOOS=$$os go vet ./cmd/... ./lock/... ./reaper/...; done
 	$(STATICCHECK) ./...
+	go run ./integration/wallclock
 	go mod tidy -diff
 	$(call each_module,go vet ./... && $(CURDIR)/$(STATICCHECK) ./... && go mod tidy -diff)
 	@echo $(GOVULNCHECK) ./...; $(GOVULNCHECK) ./... >bin/govulncheck.out 2>&1 || \

@@ -74,7 +74,7 @@ func TestLocksTogetherInAnyOrder(t *testing.T) {
 					holder[name] = i
 				}
 				mu.Unlock()
-				time.Sleep(time.Duration(r.Int64N(int64(5 * time.Millisecond))))
+				time.Sleep(time.Duration(r.Int64N(int64(5 * time.Millisecond)))) // wall clock: random pauses
 				mu.Lock()
 				for _, name := range mine {
 					delete(holder, name)

@@ -50,6 +50,7 @@ func programs(t *testing.T) (bin string) {
 
 // TestCommandLine runs the tests that need the programs, which it builds once.
 func TestCommandLine(t *testing.T) {
+	t.Parallel()
 	bin := programs(t)
 	for name, test := range map[string]func(t *testing.T, bin string){
 		"Ls":              testLs,
@@ -247,7 +248,7 @@ func (c *cli) watch(pid int) watchedProcess {
 
 // endWithin reports whether all processes end within d. A zombie counts as ended.
 func (all watched) endWithin(d time.Duration) bool {
-	deadline := time.Now().Add(d)
+	deadline := time.Now().Add(d) // wall clock: the caller says for how long
 	for _, p := range all {
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(max(0, time.Until(deadline)).Milliseconds()))
@@ -647,7 +648,7 @@ func testRunStuckStderr(t *testing.T, bin string) {
 		status int
 	}{
 		"signal": {"echo ready; exec sleep 1000", func(p *exec.Cmd, _ string) {
-			time.Sleep(ttl) // the holder must renew the lease meanwhile
+			time.Sleep(ttl) // wall clock: the holder must renew the lease meanwhile
 			_ = p.Process.Signal(syscall.SIGTERM)
 		}, 128 + 15},
 		"lost": {"echo ready; exec sleep 1000", func(_ *exec.Cmd, entry string) {
@@ -667,6 +668,7 @@ func testRunStuckStderr(t *testing.T, bin string) {
 		}
 		defer r.Close()
 		defer w.Close()
+		// wall clock: a full pipe makes no event
 		if err := w.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -691,6 +693,7 @@ func testRunStuckStderr(t *testing.T, bin string) {
 			}
 			test.end(p, c.contenders(c.client(), name)[0].Path)
 		}
+		// wall clock: a limit of four TTLs, which is what the test is about
 		timer := time.AfterFunc(4*ttl, func() {
 			t.Errorf("%s: it waits for its standard error to be read", what)
 			_ = p.Process.Kill()

@@ -255,6 +255,7 @@ func (c *corpse) purged(since time.Time, within time.Duration) {
 	for left := time.Until(until); left > 0 && !closed(c.gone); left = time.Until(until) {
 		select {
 		case <-c.gone:
+		// wall clock: the bound, TTL and grace, is what the test is about
 		case <-time.After(left):
 		}
 		until = since.Add(within + c.lost(since))

@@ -117,7 +117,7 @@ func (c *cut) begin() {
 			}
 		}
 		if c.fault == zkserver.HoldReply {
-			time.Sleep(holdFor)
+			time.Sleep(holdFor) // wall clock: replies are held for longer than a lease
 		}
 		c.tap.Resume()
 	})

@@ -117,6 +117,7 @@ func lockBelowOthers(c *cut) {
 // hitOrSoon waits until the fault is over, or for soon if the fault does not occur.
 func (c *cut) hitOrSoon() {
 	select {
+	// wall clock: that the fault does not occur is no event
 	case <-time.After(soon):
 	case <-c.hit:
 		<-c.over
@@ -165,7 +166,7 @@ func leaveAndJoinAmongOthers(c *cut) {
 		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
 		// The victim must unlock before it counts the contenders again. The longer the hold has
 		// lasted, the later the victim counts.
-		time.Sleep(soon)
+		time.Sleep(soon) // wall clock: the time is what makes the victim count later
 	})
 }
 
@@ -244,6 +245,7 @@ func lockContended(c *cut) {
 	c.begin()
 	c.helpers.Go(func() {
 		select {
+		// wall clock: the victim renews its entry meanwhile
 		case <-time.After(c.ttl / 2):
 		case <-c.hit:
 			<-c.over
@@ -264,6 +266,7 @@ func lockCancelled(c *cut) {
 	c.begin()
 	c.helpers.Go(func() {
 		select {
+		// wall clock: the victim renews its entry meanwhile
 		case <-time.After(c.ttl / 2):
 		case <-c.hit:
 		}

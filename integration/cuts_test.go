@@ -122,7 +122,7 @@ func TestEveryCutPoint(t *testing.T) {
 	wg.Wait()
 	t.Log("\n" + tally.String())
 
-	time.Sleep(heldTTL + grace + 2*time.Second) // until all abandoned leases and orphan_after are over
+	time.Sleep(heldTTL + grace + 2*time.Second) // wall clock: until all abandoned leases and orphan_after are over
 	report, err := b.reaper(time.Second).Sweep(b.ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func TestLeadersWhileSessionsEnd(t *testing.T) {
 		mu.Lock()
 		led[l.Token()] = value
 		mu.Unlock()
-		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
 		leave()
 		return l.Resign()
 	})

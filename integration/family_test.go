@@ -56,6 +56,7 @@ func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.
 		}
 	}
 	begun := time.Now()
+	// wall clock: the faults last for span at least
 	b.eventually("enough has happened", func() bool { return b.Failed() || time.Since(begun) > span && enough() })
 	b.Logf("%d sessions were ended", expired.Load())
 }
@@ -74,7 +75,7 @@ func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 			return rw.RDo(ctx, func(context.Context) error {
 				leave := h.enter(t, 1)
 				defer leave()
-				time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+				time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
 				if h.inside.Load() > 1 {
 					together.Add(1)
 				}
@@ -86,7 +87,7 @@ func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 			return err
 		}
 		leave := h.enter(t, alone)
-		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
 		leave()
 		if r.IntN(2) == 0 {
 			leave := h.enter(t, 1)
@@ -113,7 +114,7 @@ func TestPermitsWhileSessionsEnd(t *testing.T) {
 		return c.Semaphore("slots", n).Do(ctx, ask, func(context.Context) error {
 			leave := h.enter(t, int64(ask))
 			defer leave()
-			time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+			time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
 			return nil
 		})
 	})

@@ -43,7 +43,7 @@ func TestHammer(t *testing.T) {
 			}
 			var rooms [names]room
 			var turns sync.WaitGroup
-			end := time.Now().Add(lasts)
+			end := time.Now().Add(lasts) // wall clock: the caller says for how long
 			for _, c := range all {
 				turns.Go(func() {
 					for time.Now().Before(end) && !t.Failed() {
@@ -87,7 +87,7 @@ func (b *bench) borrower(z *zk.Conn) *lock.Client {
 // test and prints them with their data.
 func (b *bench) nothingLeft(within time.Duration) {
 	b.Helper()
-	deadline := time.NewTimer(within)
+	deadline := time.NewTimer(within) // wall clock: a limit that the caller gives
 	defer deadline.Stop()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

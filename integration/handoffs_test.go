@@ -31,7 +31,7 @@ func TestHandoffsWithinClients(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		all := !slices.Contains(handed[:], 0) && !slices.Contains(joined[:], 0)
-		return !t.Failed() && b.ctx.Err() == nil && (time.Since(begun) < 3*time.Second || !all)
+		return !t.Failed() && b.ctx.Err() == nil && (time.Since(begun) < 3*time.Second || !all) // wall clock: the faults last this long at least
 	}
 	for i, c := range cs {
 		for range each {
@@ -51,7 +51,7 @@ func TestHandoffsWithinClients(t *testing.T) {
 					}
 					mu.Unlock()
 					if rand.IntN(50) == 0 {
-						time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+						time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // wall clock: random pauses
 					}
 					leave()
 					b.unlock(h)
@@ -62,7 +62,7 @@ func TestHandoffsWithinClients(t *testing.T) {
 	turns.Go(func() {
 		for goOn() {
 			taps[rand.IntN(clients)].Cut()
-			time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+			time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond) // wall clock: random pauses
 		}
 	})
 	turns.Wait()

@@ -223,7 +223,7 @@ func (b *bench) eventually(what string, cond func() bool) {
 
 func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool) {
 	b.Helper()
-	deadline := time.NewTimer(within)
+	deadline := time.NewTimer(within) // wall clock: a limit that the caller gives
 	defer deadline.Stop()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

@@ -57,6 +57,7 @@ func (m *mixed) waits(r request) {
 	select {
 	case s := <-r.answer:
 		m.Errorf("%s, %s: %s; it had to wait", r.client.library, r.command, s.Text)
+	// wall clock: that a request is not answered is no event
 	case <-time.After(settle):
 	}
 }
@@ -64,7 +65,7 @@ func (m *mixed) waits(r request) {
 // comes waits for the answer to a request, which must be a success.
 func (m *mixed) comes(r request) {
 	m.Helper()
-	ctx, cancel := context.WithTimeout(m.ctx, patience/4)
+	ctx, cancel := context.WithTimeout(m.ctx, patience/4) // wall clock: a limit that only a failure reaches
 	defer cancel()
 	if s, err := r.client.Hear(ctx, r.answer); err != nil || s.Text != peers.OK {
 		m.Errorf("%s, %s: %s, %v", r.client.library, r.command, s.Text, err)
@@ -246,6 +247,7 @@ func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 	case s := <-reading.answer:
 		t.Logf("this kazoo has the bug no more: its reader came in before the writer behind it gave up: %s", s.Text)
 		giveUp()
+	// wall clock: that a request is not answered is no event
 	case <-time.After(settle):
 		giveUp()
 		m.comes(reading)

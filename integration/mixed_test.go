@@ -41,6 +41,7 @@ type mixed struct {
 // the conditions of lock/MIGRATING.md. Each client is in a process of its own, with its real
 // library.
 func TestMixed(t *testing.T) {
+	t.Parallel()
 	m := mix(t)
 	t.Run("turns", m.testTurns)
 	for name, test := range map[string]func(*testing.T){
@@ -208,7 +209,7 @@ func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) 
 	}
 	begun.Wait()
 	q.counting.Store(true)
-	end := time.Now().Add(lasts)
+	end := time.Now().Add(lasts) // wall clock: the caller says for how long
 	m.eventuallyIn(lasts+patience, "they have taken turns for long enough", func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()

@@ -42,7 +42,7 @@ func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	cycle := func(name string, again bool) (late bool) {
 		sent, txns := tap.Counts().Requests, zxid()
 		h := b.lock(c, name)
-		late = again && time.Since(unlocked) > soon
+		late = again && time.Since(unlocked) > soon // wall clock: a count that came too late is not judged
 		if n, m := tap.Counts().Requests-sent, zxid()-txns; !late && (n != 1 || m != 1) {
 			t.Errorf("Lock: %d requests, %d transactions; want one of each", n, m)
 		}
@@ -50,7 +50,7 @@ func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 		b.unlock(h)
 		unlocked = time.Now()
 		n, m := tap.Counts().Requests-sent, zxid()-txns
-		late = late || again && time.Since(unlocked) > soon
+		late = late || again && time.Since(unlocked) > soon // wall clock: a count that came too late is not judged
 		if !late && (n != 1 || m != 1) {
 			t.Errorf("Unlock: %d requests, %d transactions; want one of each", n, m)
 		}
@@ -134,6 +134,7 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 		t.Fatal("a second client is in")
 	case <-h.Context().Done():
 		t.Fatalf("the hold was lost: %v", h.Err())
+	// wall clock: that the hold is not lost is no event
 	case <-time.After(longTTL + grace):
 	}
 	if h.Remaining() == 0 {
@@ -222,6 +223,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 		})
 	}
 	select {
+	// wall clock: sessions end for this long
 	case <-time.After(span / 2):
 	case <-h.Context().Done():
 		t.Errorf("the holder lost it: %v", h.Err())
@@ -238,7 +240,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	}
 	leave()
 	b.unlock(h)
-	<-time.After(span / 2)
+	<-time.After(span / 2) // wall clock: sessions end for this long
 	many(200)
 	close(stop)
 	storm.Wait()
@@ -258,6 +260,7 @@ func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan stru
 		select {
 		case <-stop:
 			return false
+		// wall clock: the pace of the storm
 		case <-time.After(d):
 			return true
 		}
@@ -422,10 +425,10 @@ func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
 	var waits sync.WaitGroup
 	for i := range 50 {
 		waits.Go(func() {
-			ctx, cancel := context.WithTimeout(b.ctx, time.Duration(i)*10*time.Millisecond)
+			ctx, cancel := context.WithTimeout(b.ctx, time.Duration(i)*10*time.Millisecond) // wall clock: waiters give up at many moments
 			defer cancel()
 			if i%2 == 0 {
-				time.AfterFunc(time.Duration(i)*7*time.Millisecond, cancel)
+				time.AfterFunc(time.Duration(i)*7*time.Millisecond, cancel) // wall clock: waiters give up at many moments
 			}
 			_, err := c.Mutex("x").Lock(ctx)
 			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
@@ -529,7 +532,7 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-time.After(span)
+	<-time.After(span) // wall clock: the reaper and the clients run for this long
 	for name, r := range rooms {
 		b.eventually(name+" has been taken 50 times", func() bool { return r.entries.Load() >= 50 })
 	}
@@ -597,7 +600,7 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 
-	waiting, cancel := context.WithTimeout(b.ctx, ttl+grace)
+	waiting, cancel := context.WithTimeout(b.ctx, ttl+grace) // wall clock: that the lock is not granted is no event
 	defer cancel()
 	if _, err := c.Mutex("x").Lock(waiting); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock behind foreign entries = %v", err)
@@ -631,8 +634,8 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	silent := listenSilently(t)
 	b.servers = append([]string{silent.addr}, b.servers...)
 	for !silent.called() { // each Dial tries the servers in a random order
-		const timeout = 30 * time.Second // the silent server is tried for a third of it
-		ctx, cancel := context.WithTimeout(b.ctx, timeout)
+		const timeout = 30 * time.Second                   // the silent server is tried for a third of it
+		ctx, cancel := context.WithTimeout(b.ctx, timeout) // wall clock: Dial must be done within its session timeout
 		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout))
 		cancel()
 		if err != nil {

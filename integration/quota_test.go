@@ -67,6 +67,7 @@ func TestHardQuota(t *testing.T) {
 		next, err := b.Mutex("x").Lock(ctx)
 		if err == nil {
 			select {
+			// wall clock: the hold outlives its first leases
 			case <-time.After(2 * ttl):
 			case <-next.Context().Done():
 			}
@@ -91,6 +92,7 @@ func TestHardQuota(t *testing.T) {
 		t.Errorf("a new lock: %v", err)
 	}
 	select {
+	// wall clock: the hold outlives its first leases
 	case <-time.After(2 * ttl):
 	case <-hold.Context().Done():
 		t.Fatal(fmt.Errorf("the hold: %w", context.Cause(hold.Context())))

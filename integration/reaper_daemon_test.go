@@ -27,6 +27,7 @@ import (
 
 // TestReaperService runs the tests of the reaper's program as a service.
 func TestReaperService(t *testing.T) {
+	t.Parallel()
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/reaper").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -106,7 +107,7 @@ func testReaperFrozen(t *testing.T, bin string) {
 	if err := s.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	frozen := time.After(17 * time.Second)
+	frozen := time.After(17 * time.Second) // wall clock: the server is frozen for longer than a session timeout
 	p.logs(saysLost)
 	<-frozen
 	if len(p.logged(saysBack)) > 0 {

@@ -112,7 +112,7 @@ func TestRestoreOfARunningServer(t *testing.T) {
 	dial, crashes := crash()
 	create(connect(dial), "/session", zk.FlagEphemeral)
 	crashes()
-	time.Sleep(10 * time.Second) // five session timeouts: that nothing happens is no event
+	time.Sleep(10 * time.Second) // wall clock: five session timeouts: that nothing happens is no event
 	if !exists(z, "/session") {
 		t.Error("the session has expired: lock/FAILURES.md says that it does not")
 	}

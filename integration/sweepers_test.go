@@ -51,7 +51,7 @@ func (b *bench) sweepWith(sweep func(context.Context) (reaper.Report, error)) *s
 		done.Wait()
 	}
 	done.Go(func() {
-		pace := time.NewTicker(500 * time.Millisecond) // leaves time for the rest of the test
+		pace := time.NewTicker(500 * time.Millisecond) // wall clock: leaves time for the rest of the test
 		defer pace.Stop()
 		for ctx.Err() == nil {
 			// A sweep that fails is repeated.

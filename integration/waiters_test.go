@@ -148,7 +148,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 				return
 			}
 			line.step(h.Token(), weight)
-			time.Sleep(kind.hold)
+			time.Sleep(kind.hold) // wall clock: how long a hold lasts decides how locks are handed on
 			line.step(h.Token(), -weight)
 			if err := h.Unlock(); err != nil {
 				t.Error(err)

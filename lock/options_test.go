@@ -99,9 +99,9 @@ func TestBadOptions(t *testing.T) {
 	fails(t, second(lock.New(new(zk.Conn), lock.WithReconfiguration())), lock.ErrInvalid, "WithReconfiguration", "is for Dial", "the caller's connection chooses its servers")
 }
 
-// soon returns a context that ends after ten seconds, for calls that must fail before they wait.
+// soon returns a context that ends after a minute, for calls that must fail before they wait.
 func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -23,7 +23,7 @@ func TestRunTickPassesSignalsOn(t *testing.T) {
 		}
 	}
 	command("true")
-	time.Sleep(4 * time.Second) // at least three ticks are late
+	time.Sleep(4 * time.Second) // wall clock: at least three ticks are late
 	command(fmt.Sprintf("trap 'got=1' USR1; kill -USR1 %d; until [ \"$got\" ]; do sleep 0.05; done; echo $HOLDFAST_TICK >>%s", os.Getpid(), file))
 	ran, err := os.ReadFile(file)
 	if lines := strings.Count(string(ran), "\n"); err != nil || lines < 3 {

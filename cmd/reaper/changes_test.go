@@ -73,7 +73,7 @@ func TestRefusalEnds(t *testing.T) {
 			following.Go(func() { d.follow(ctx, p.changes.C) })
 			refused := func(want bool) {
 				t.Helper()
-				for end := time.Now().Add(10 * time.Second); (r.daemon.Monitor().Status().Refused != nil) != want; time.Sleep(10 * time.Millisecond) {
+				for end := time.Now().Add(time.Minute); (r.daemon.Monitor().Status().Refused != nil) != want; time.Sleep(10 * time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatalf("refused: %v, want %v", !want, want)
 					}

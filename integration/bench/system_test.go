@@ -98,6 +98,7 @@ func testLocks(t *testing.T, p *peer, server *server) {
 	select {
 	case err := <-locked:
 		t.Fatalf("a second client has the held lock: %v", err)
+	// wall clock: that the lock is not granted is no event
 	case <-time.After(50 * time.Millisecond):
 	}
 	if err := errors.Join(one.unlock(), <-locked); err != nil {

@@ -301,6 +301,7 @@ func TestManyPausedHolders(t *testing.T) {
 
 // overtaken waits until a later holder has written, for at most limit.
 func (s *service) overtaken(ctx context.Context, token lock.Token, limit time.Duration) {
+	// wall clock: the caller says for how long
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		var highest string
 		err := s.db.QueryRowContext(ctx, `SELECT token FROM fences WHERE resource = 'till'`).Scan(&highest)

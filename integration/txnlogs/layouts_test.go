@@ -86,7 +86,7 @@ func (w *traffic) run(workers, locks int, done func() bool) {
 		wg.Go(func() {
 			for n := 0; !done() && w.Context().Err() == nil; n++ {
 				name := fmt.Sprintf("busy/%d", (i+n)%locks)
-				ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second) // wall clock: a busy worker goes on to its next lock
 				h, err := c.Mutex(name).Lock(ctx)
 				cancel()
 				if err == nil {

@@ -33,7 +33,7 @@ func TestServer(t *testing.T) {
 }
 
 func onServer(t *testing.T, compression string) {
-	begin := time.Now().Add(-time.Second)
+	begin := time.Now().Add(-time.Second) // wall clock: a time in the past
 	server := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{
 		"-Dzookeeper.snapshot.compression.method=" + compression, "-Dzookeeper.extendedTypesEnabled=true",
 		"-Dznode.container.checkIntervalMs=100", "-Dzookeeper.snapCount=16",

@@ -228,7 +228,7 @@ func TestSignalWhileTheServerStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// If a server does not start, withzk itself gives up only much later.
-	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop()
+	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop() // wall clock: a limit that only a failure reaches
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
 		t.Errorf("exit status %d, stderr %s", code, stderr)

@@ -86,7 +86,7 @@ func awaitMode(t *testing.T, s *Server, want string) {
 	t.Helper()
 	var last string
 	for begun := time.Now(); time.Since(begun) < 2*time.Minute; {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // wall clock: the limit of one of many tries
 		answer, err := fourLetter(ctx, s.Addr(), "srvr")
 		cancel()
 		if last = answer; err != nil {

@@ -61,6 +61,7 @@ func TestRelayStallsAndResumes(t *testing.T) {
 	r.Stall() // does nothing
 	say(t, client, "held")
 	client.(*net.TCPConn).CloseWrite()
+	// wall clock: that nothing arrives is no event
 	if err := server.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // wall clock: a paused server makes no event
 	defer cancel()
 	if _, err := s.Mntr(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Mntr of a paused server: %v", err)

@@ -78,6 +78,7 @@ func TestExpireAgainstAQuickClient(t *testing.T) {
 			// If two connections attach a session at the same moment, the server can forget about
 			// one of them and never close it. Clients end a silent connection after a timeout, as
 			// here.
+			// wall clock: a connection that the server has forgotten makes no event
 			if err := conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func TestWorkersChildren(t *testing.T) {
 	t.Cleanup(func() { exec.Command("kill", child.Text).Run() })
 	<-w.Exited()
 	why := errors.New("enough")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, why)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, why) // wall clock: that a process lives on is no event
 	defer cancel()
 	if _, err := w.Hear(ctx); !errors.Is(err, why) {
 		t.Errorf("while the child lives: %v", err)

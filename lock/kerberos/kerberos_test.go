@@ -374,7 +374,7 @@ func TestErrors(t *testing.T) {
 			ctx := t.Context()
 			if name == "silent KDC" {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, time.Second)
+				ctx, cancel = context.WithTimeout(ctx, time.Second) // wall clock: the KDC is silent
 				defer cancel()
 			}
 			_, err := mechanism(t, cfg).Start(ctx, at)
@@ -461,7 +461,7 @@ func TestSecondKDC(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	cfg := r.config()
 	cfg.Krb5Conf = file(t, "krb5.conf", fmt.Sprintf("[libdefaults]\ndefault_realm = %s\n[realms]\n%[1]s = {\nkdc = 127.0.0.1:1\nkdc = %s\nkdc = %s\n}\n", r.Realm, listen(t), r.Addr))
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second) // wall clock: the KDC is silent
 	defer cancel()
 	if _, err := mechanism(t, cfg).Start(ctx, server); err != nil {
 		t.Error(err)

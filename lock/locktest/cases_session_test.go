@@ -76,12 +76,13 @@ closed
 			c.must(1, s.root+"/e", []byte(nil), open, int32(1))
 			gone := s.existsW(other, "/e")
 			start := time.Now()
-			for time.Since(start) < c.timeout*3/2 { // pings keep the session open
+			// wall clock: longer than the session timeout
+			for time.Since(start) < c.timeout*3/2 {
 				c.send(-2, 11)
 				if r := c.reply(); r.xid != -2 || r.code != 0 {
 					s.t.Fatalf("ping: %v", r)
 				}
-				time.Sleep(c.timeout / 4)
+				time.Sleep(c.timeout / 4) // wall clock: the pace of pings
 			}
 			s.quiet(other, gone)
 			s.frames(c, 1)

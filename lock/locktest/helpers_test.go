@@ -148,7 +148,7 @@ func (c *rawConn) send(xid, op int32, fields ...any) error {
 
 // recv returns the next frame.
 func (c *rawConn) recv() ([]byte, error) {
-	c.SetReadDeadline(time.Now().Add(c.patience))
+	c.SetReadDeadline(time.Now().Add(c.patience)) // wall clock: a limit that the caller gives
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(c, head); err != nil {
 		return nil, err

@@ -419,6 +419,7 @@ func (s *script) transactions(c *zk.Conn, what string, f func()) {
 	}
 	// Each counted operation makes at most one transaction. If there are more, they are of other
 	// clients of the server, so try again.
+	// wall clock: other clients of the server may disturb each try
 	for end := time.Now().Add(20 * time.Second); s.shared && least > 1 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		try()
 	}

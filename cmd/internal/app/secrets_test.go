@@ -118,7 +118,7 @@ func TestLibraryShowsNoSecret(t *testing.T) {
 	var log bytes.Buffer
 	for _, o := range []lock.Option{lock.WithDigest("", planted), lock.WithDigest("u:x", planted), lock.WithDigest("u", planted),
 		lock.WithSASLDigest("", planted), lock.WithSASLDigest("u", planted)} {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // wall clock: the server is silent
 		_, err := lock.Dial(ctx, []string{silence(t)}, o, lock.WithLogger(Logger(policy.Log{Level: "trace", Format: "json"}, &log)))
 		cancel()
 		if err == nil || strings.Contains(err.Error()+log.String(), planted) {

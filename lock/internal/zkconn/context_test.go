@@ -32,7 +32,7 @@ func TestContextError(t *testing.T) {
 	if err := ContextError(t.Context()); err != nil {
 		t.Errorf("%v before its end", err)
 	}
-	late, cancel := context.WithTimeoutCause(t.Context(), 0, zk.ErrBadVersion)
+	late, cancel := context.WithTimeoutCause(t.Context(), 0, zk.ErrBadVersion) // wall clock: it has ended already
 	defer cancel()
 	c := newConn(Config{})
 	theirs := answered(zk.ErrNoNode)

@@ -241,7 +241,7 @@ func TestHostileSASL(t *testing.T) {
 	always := func(frame []byte) func(int, int, []byte) []byte {
 		return func(int, int, []byte) []byte { return frame }
 	}
-	silent := func(int, int, []byte) []byte { time.Sleep(time.Hour); return nil }
+	silent := func(int, int, []byte) []byte { time.Sleep(time.Hour); return nil } // wall clock: no, a bubble
 	for name, test := range map[string]struct {
 		answer func(conn, n int, token []byte) []byte
 		denied bool // Dial fails at once

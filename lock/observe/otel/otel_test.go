@@ -43,7 +43,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gaveUp, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	gaveUp, cancel := context.WithTimeout(ctx, 50*time.Millisecond) // wall clock: the wait must fail
 	defer cancel()
 	if _, err := locks.Mutex("orders/42").Lock(gaveUp); err == nil {
 		t.Error("two have the lock")

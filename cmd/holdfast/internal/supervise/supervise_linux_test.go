@@ -360,11 +360,11 @@ func TestGuardThatWasStopped(t *testing.T) {
 	a := act(t, lease.String()+" renewed", `echo $$; while :; do sleep 0.05; done`)
 	guard := a.guard(a.line())
 	a.stop(guard)
-	<-time.After(lease + time.Second) // longer than the lease in the guard's last message
+	<-time.After(lease + time.Second) // wall clock: longer than the lease in the guard's last message
 	if err := unix.Kill(guard, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(time.Second) // renewals go on
+	<-time.After(time.Second) // wall clock: renewals go on
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

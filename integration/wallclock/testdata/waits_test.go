@@ -1,0 +1,79 @@
+package waits
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const patience = 2 * time.Minute
+
+type world struct{ *testing.T }
+
+func simulate(t *testing.T, f func(w *world)) {
+	synctest.Test(t, func(t *testing.T) { f(&world{t}) })
+}
+
+func (w *world) pause() { time.Sleep(time.Hour) }
+
+// node runs in virtual time: only simulate's arguments make one.
+type node struct{}
+
+func (*node) rest() { time.Sleep(time.Hour) }
+
+type bed struct{}
+
+func (*bed) rest() { time.Sleep(time.Hour) } // want
+
+func pauseOf(w *world) { time.Sleep(time.Hour) }
+
+func TestVirtual(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.pause()
+		pauseOf(w)
+		new(node).rest()
+		time.Sleep(time.Second)
+		if time.Since(time.Time{}) > time.Second {
+			only()
+		}
+	})
+}
+
+func only() { time.Sleep(time.Second) }
+
+func both() {
+	time.Sleep(time.Second) // want
+}
+
+func TestReal(t *testing.T) {
+	simulate(t, func(*world) { both() })
+	both()
+	new(bed).rest()
+	ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+	defer cancel()
+	for ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+		time.Sleep(time.Second) // want
+	}
+	time.Sleep(10 * time.Millisecond) // want
+	select {
+	case <-time.After(patience):
+	case <-time.After(patience / 4): // want
+	}
+	time.Sleep(time.Second) // wall clock: a reason
+	// wall clock: a reason
+	time.Sleep(time.Second)
+	time.Sleep(time.Second) // wall clock:
+	for begun := time.Now(); time.Since(begun) < time.Minute; {
+		if time.Since(begun) > 5*time.Second { // want
+			return
+		}
+	}
+	deadline := time.Now().Add(10 * time.Second) // want
+	_ = deadline
+	_, cancel = context.WithTimeout(t.Context(), 5*time.Second) // want
+	cancel()
+}
+
+func Example() { time.Sleep(time.Second) }
