@@ -16,7 +16,7 @@ UNIT = $(shell go list ./... | grep -v /integration)
 # The modules beside the main one, whose dependencies the library is not to have.
 ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocronlock
 # Those whose tests take locks as other projects' tests have it.
-HOSTS := $(ADAPTERS) integration/hosts
+HOSTS := $(ADAPTERS) integration/hosts lock/examples/migration
 MODULES := integration/bench integration/deploy integration/jepsen integration/playground integration/sql integration/statuspage integration/tickrace lock/observe/prometheus lock/observe/otel $(HOSTS)
 # Those that make test tests. The others have large dependencies: make hosts.
 TESTED := $(filter-out $(HOSTS),$(MODULES))

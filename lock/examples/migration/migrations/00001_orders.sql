@@ -1,0 +1,2 @@
+-- +goose Up
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT NOT NULL);
