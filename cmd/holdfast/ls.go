@@ -227,7 +227,7 @@ func unread(l list.Listing) error {
 		fmt.Fprintf(&names, "\n%s: %v", u.Path, u.Err)
 	}
 	if more := len(l.Unread) - mostUnread; more > 0 {
-		fmt.Fprintf(&names, "\nand %d more, which --json names", more)
+		fmt.Fprintf(&names, "\nand %d more, which holdfast ls --json names", more)
 	}
 	return fmt.Errorf("the listing is incomplete: %s could not be read:%s", text.Count(len(l.Unread), "node", "nodes"), &names)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/shard"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 func newShards(flags *app.Flags) *cobra.Command {
@@ -47,20 +49,22 @@ Exit status: 1 if there is no such group, or something could not be read.`,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
-				groups, err := readGroups(cmd, locks, args, fast)
-				if err != nil {
+				groups, err := readGroups(cmd, locks, tree, args, fast)
+				if err != nil && groups == nil {
 					return err
 				}
 				out := cmd.OutOrStdout()
 				switch {
 				case asJSON:
-					return jsonout.Document(out, struct {
+					err = errors.Join(jsonout.Document(out, struct {
 						Groups []shard.Status `json:"groups"`
-					}{groups})
+					}{groups}), err)
 				case len(args) == 0:
-					return printGroups(out, groups, tree.Estimate(), fast, coloured(cmd))
+					err = errors.Join(printGroups(out, groups, tree.Estimate(), fast, coloured(cmd)), err)
+				default:
+					err = printGroup(out, groups[0], tree.Estimate(), fast, coloured(cmd))
 				}
-				return printGroup(out, groups[0], tree.Estimate(), fast, coloured(cmd))
+				return err
 			})
 		},
 	}
@@ -69,27 +73,40 @@ Exit status: 1 if there is no such group, or something could not be read.`,
 	return cmd
 }
 
-// readGroups returns the named group, or all of them.
-func readGroups(cmd *cobra.Command, locks *lock.Client, names []string, fast bool) (groups []shard.Status, err error) {
-	asked := len(names) > 0
-	if !asked {
-		if names, err = shard.List(cmd.Context(), locks); err != nil {
-			return nil, err
+// readGroups returns the named group, or all groups that have members. Those are not nil if only a part
+// of the locks could not be read.
+func readGroups(cmd *cobra.Command, locks *lock.Client, tree admin.Tree, names []string, fast bool) (groups []shard.Status, err error) {
+	if len(names) > 0 {
+		s, err := shard.Read(cmd.Context(), locks, names[0], fast)
+		if err == nil && s.Number == 0 {
+			err = errors.New("group " + strconv.Quote(names[0]) + " has neither members nor shards with an owner")
 		}
-	}
-	for _, name := range names {
-		s, err := shard.Read(cmd.Context(), locks, name, fast)
 		if err != nil {
 			return nil, err
 		}
-		if s.Number > 0 {
-			groups = append(groups, s)
+		return []shard.Status{s}, nil
+	}
+	l, err := list.Read(cmd.Context(), tree, "", new(list.Progress))
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range l.InUse().Nodes {
+		name, plan := strings.CutSuffix(s.Name, "/plan")
+		if !plan || !slices.ContainsFunc(s.Contenders, func(c admin.Contender) bool { return c.Metadata[znode.ValueKey] != "" }) {
+			continue
+		}
+		group, err := shard.Read(cmd.Context(), locks, name, fast)
+		if errors.Is(err, lock.ErrForeign) { // an election of that name, and no group
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if group.Number > 0 {
+			groups = append(groups, group)
 		}
 	}
-	if asked && len(groups) == 0 {
-		return nil, errors.New("group " + strconv.Quote(names[0]) + " has neither members nor shards with an owner")
-	}
-	return groups, nil
+	return groups, unread(l)
 }
 
 // printGroups prints a line for each group.

@@ -6,6 +6,8 @@
 //
 //	shardrace [-duration 10m] [-seed N] [-servers 1]
 //
+// With three servers or more, one of them at a time is killed, paused or restarted, too.
+//
 // Each owner of a shard writes once a second, with its fencing token, to a log that is the store.
 // Shardrace then counts from the log. The exit status is 1 if package shard broke a promise, and 2 if
 // the race could not be run. README.md explains the table.
@@ -42,6 +44,9 @@ const (
 	mostDown      = 2                // processes of a team that are killed or paused at once
 )
 
+// faultNames are the names of the kinds of faults.
+var faultNames = []string{"kills", "pauses", "restarts in order"}
+
 // team is a way to share shards, and its processes.
 type team struct {
 	name string
@@ -69,7 +74,7 @@ func main() {
 	}
 	duration := flag.Duration("duration", 10*time.Minute, "for how long faults are made")
 	seed := flag.Uint64("seed", 0, "of the faults; 0: a new one")
-	servers := flag.Int("servers", 1, "ZooKeeper servers")
+	servers := flag.Int("servers", 1, "ZooKeeper servers; with 3 or more, one at a time is killed, paused or restarted")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -111,8 +116,15 @@ func run(ctx context.Context, seed uint64, servers int, duration time.Duration) 
 		return false, err
 	}
 	begun := monotonic.Now()
-	faults, err := r.disturb(ctx, duration)
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ofServers := make(chan error, 1)
+	go func() { ofServers <- r.disturbServers(both, duration) }()
+	faults, err := r.disturb(both, duration)
 	if err != nil {
+		cancel()
+	}
+	if err := errors.Join(err, <-ofServers); err != nil {
 		return false, err
 	}
 	ended := monotonic.Now()
@@ -176,7 +188,7 @@ func (r *race) disturb(ctx context.Context, duration time.Duration) (faults map[
 			continue
 		}
 		busy[p] = time.Now().Add(lasts + time.Second)
-		word := []string{"kills", "pauses", "restarts in order"}[kind]
+		word := faultNames[kind]
 		faults[word]++
 		fmt.Printf("shardrace: %s %s of process %d, %v\n", time.Now().UTC().Format("15:04:05"), word, p, lasts.Round(time.Second))
 		for _, t := range r.teams {
@@ -196,6 +208,42 @@ func (r *race) disturb(ctx context.Context, duration time.Duration) (faults map[
 		return nil, err
 	default:
 		return faults, nil
+	}
+}
+
+// disturbServers kills, pauses or restarts one server of an ensemble after the other, until the duration
+// is over. When it returns without an error, all servers run.
+func (r *race) disturbServers(ctx context.Context, duration time.Duration) error {
+	servers := r.ensemble.Servers()
+	if len(servers) < 3 {
+		return nil
+	}
+	random := rand.New(rand.NewPCG(r.seed, 2))
+	for end := time.Now().Add(duration); ; {
+		if err := wait.Sleep(ctx, wait.Between(random, 10*time.Second, 40*time.Second)); err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return nil
+		}
+		i, kind, lasts := random.IntN(len(servers)), random.IntN(3), wait.Between(random, time.Second, 15*time.Second)
+		server := servers[i]
+		fmt.Printf("shardrace: %s %s of server %d, %v\n", time.Now().UTC().Format("15:04:05"), faultNames[kind], i, lasts.Round(time.Second))
+		var err error
+		switch kind {
+		case 0:
+			server.Kill()
+			if err = wait.Sleep(ctx, lasts); err == nil {
+				err = server.Restart(ctx)
+			}
+		case 1:
+			err = errors.Join(server.Pause(), wait.Sleep(ctx, lasts), server.Resume())
+		case 2:
+			err = server.Restart(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 

@@ -85,6 +85,16 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 	return names, stat, zkconn.Reveal(err)
 }
 
+// WatchChildren lists a node's children as Children does. It returns a channel that becomes readable
+// when a child may have been created or deleted since, and after an outage.
+func (t Tree) WatchChildren(ctx context.Context, path string) (names []string, changed <-chan zk.Event, err error) {
+	if err := t.check(ctx); err != nil {
+		return nil, nil, err
+	}
+	names, _, changed, err = t.c.Conn.WatchChildren(ctx, path)
+	return names, changed, zkconn.Reveal(err)
+}
+
 // Deletion is a node for [Tree.Delete]. ZooKeeper deletes the node only if its data has the version
 // and there are no children.
 type Deletion struct {

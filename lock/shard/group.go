@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,8 @@ const (
 	DefaultHandover     = 10 * time.Second
 )
 
-// The keys of the metadata of a shard's hold.
-const (
-	keyMember = "shard.member" // id
-	keyNumber = "shard.number" // the group's number of shards
-)
+// markKey is the key of the metadata of a shard's hold: the member's id, and the number of shards.
+const markKey = "shard"
 
 // Func is the work on one shard. Its context ends when the shard is to be given back, with
 // [ErrMoved], or when the shard is lost, with the reasons of a lost hold ([lock.LostError]). The
@@ -73,27 +71,25 @@ type Group struct {
 	f        Func
 
 	ctx      context.Context         // for all calls; ends when all shards are given back
-	stop     context.CancelCauseFunc // ends ctx
-	campaign context.Context         // ends when the member leaves
-	withdraw context.CancelFunc      // ends campaign
+	stop     context.CancelFunc      // ends ctx
+	campaign context.Context         // ends when the member leaves, with errLeft, or has broken off, with the reason
+	withdraw context.CancelCauseFunc // ends campaign
+	handover context.Context         // ends when all shards are to be given back
+	release  context.CancelFunc      // ends handover
+	panicked context.Context         // ends with the panic of a function
+	panics   context.CancelCauseFunc // ends panicked
 	tasks    sync.WaitGroup          // goroutines of ctx
 	shards   sync.WaitGroup          // shards that are not idle
-	leave    func()                  // begins the end, once
 	done     chan struct{}           // closed when the member has left
-	broken   chan struct{}           // closed when why is set
-	panicked chan struct{}           // closed when panicV is set
-	without  chan struct{}           // closed when a leaving member need not wait any more: see parted
 
-	mu       sync.Mutex
-	plan     *plan // the newest that was seen; nil: none yet
-	slots    []slot
-	parting  bool  // the member leaves
-	ended    bool  // all shards are to be given back
-	why      error // why the group has broken off; nil if it has not
-	panicV   any   // the panic of a function
-	counts   Stats
-	returned *sync.Cond // a loop over Owned has given a shard back
+	mu     sync.Mutex
+	plan   *plan   // the newest that was seen; nil: none yet
+	slots  []*slot // by shard; nil: idle
+	counts Stats
 }
+
+// errLeft is the reason of a campaign's end that is no error.
+var errLeft = errors.New("the member leaves")
 
 // Run joins the group and calls f for each shard that this member owns, each in a goroutine of its
 // own, until ctx ends. Then the member leaves, see [Group.Leave]. Run returns when all functions
@@ -115,19 +111,13 @@ func Run(ctx context.Context, locks *lock.Client, group string, shards int, f Fu
 	if err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-	case <-g.broken:
-	}
-	g.leave()
+	defer context.AfterFunc(ctx, func() { g.withdraw(errLeft) })()
 	<-g.done
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.panicV != nil:
-		panic(g.panicV)
-	case g.why != nil:
-		return g.why
+	if v := context.Cause(g.panicked); v != nil {
+		panic(v.Error())
+	}
+	if err := g.Err(); err != nil {
+		return err
 	}
 	return fmt.Errorf("shards %q: %w", group, context.Cause(ctx))
 }
@@ -144,9 +134,10 @@ func join(ctx context.Context, locks *lock.Client, group string, shards int, f F
 		return nil, err
 	}
 	if err := g.admit(ctx); err != nil {
-		g.stop(err)
+		g.stop()
 		return nil, err
 	}
+	context.AfterFunc(g.campaign, g.end)
 	g.tasks.Go(g.follow)
 	g.tasks.Go(g.candidacy)
 	return g, nil
@@ -169,40 +160,41 @@ func newGroup(ctx context.Context, locks *lock.Client, group string, shards int,
 	case opts.DrainTimeout < 0 || opts.Handover < 0:
 		return nil, invalid("timeout", min(opts.DrainTimeout, opts.Handover), "must be positive, or 0 for the default")
 	}
-	if opts.DrainTimeout == 0 {
-		opts.DrainTimeout = DefaultDrainTimeout
-	}
-	if opts.Handover == 0 {
-		opts.Handover = DefaultHandover
-	}
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
+	opts.DrainTimeout = cmp.Or(opts.DrainTimeout, DefaultDrainTimeout)
+	opts.Handover = cmp.Or(opts.Handover, DefaultHandover)
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	g := &Group{
 		locks: locks, tree: admin.New(locks), name: group, opts: opts, f: f,
 		election: locks.Election(group+planName, opts.Lock...),
 		me:       record{Reads: format, ID: newID(), Shards: shards, Weight: max(1, opts.Weight), Name: opts.Name},
-		slots:    make([]slot, shards),
-		done:     make(chan struct{}), broken: make(chan struct{}), panicked: make(chan struct{}), without: make(chan struct{}),
+		slots:    make([]*slot, shards),
+		done:     make(chan struct{}),
 	}
-	g.returned = sync.NewCond(&g.mu)
 	if f == nil {
 		g.f = g.lend
 	}
 	g.opts.Log = opts.Log.With("group", group, "member", g.me.ID)
-	g.opts.Lock = append(slices.Clone(opts.Lock), lock.WithMetadata(map[string]string{keyMember: g.me.ID, keyNumber: strconv.Itoa(shards)}))
-	if err := errors.Join(g.election.Validate(), g.mutex(shards-1).Validate()); err != nil {
+	g.opts.Lock = append(slices.Clone(opts.Lock), lock.WithMetadata(map[string]string{markKey: fmt.Sprintf("%s/%d", g.me.ID, shards)}))
+	if err := errors.Join(g.election.Validate(), g.mutex(shards-1).Validate(), g.roomForPlan()); err != nil {
 		return nil, err
 	}
-	longest := len(encode(g.me, nil)) + len("\n1 99999999999\n\n") + idSize*Room(shards) + 2*shards
-	full := locks.Election(group+planName, append(slices.Clone(opts.Lock), lock.WithMetadata(map[string]string{".": strings.Repeat(".", longest)}))...)
-	if err := full.Validate(); err != nil {
-		return nil, fmt.Errorf("no room for a plan of %d bytes beside the client's metadata: %w", longest, err)
-	}
-	g.ctx, g.stop = context.WithCancelCause(context.WithoutCancel(ctx))
-	g.campaign, g.withdraw = context.WithCancel(g.ctx)
-	g.leave = sync.OnceFunc(func() { go g.end() })
+	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.campaign, g.withdraw = context.WithCancelCause(g.ctx)
+	g.handover, g.release = context.WithCancel(g.ctx)
+	g.panicked, g.panics = context.WithCancelCause(context.Background())
 	return g, nil
+}
+
+// roomForPlan returns an error if the client's metadata leaves no room for the longest plan.
+func (g *Group) roomForPlan() error {
+	longest := len(encode(g.me, &plan{
+		at: time.Unix(1<<36, 0), members: slices.Repeat([]string{g.me.ID}, Room(len(g.slots))), owners: make([]string, len(g.slots)),
+	}))
+	full := lock.WithMetadata(map[string]string{".": strings.Repeat(".", longest)})
+	if err := g.locks.Election(g.name+planName, append(slices.Clone(g.opts.Lock), full)...).Validate(); err != nil {
+		return fmt.Errorf("no room for a plan of %d bytes beside the client's metadata: %w", longest, err)
+	}
+	return nil
 }
 
 const planName = "/plan" // of the election, below the group
@@ -219,7 +211,7 @@ func invalid(argument string, value any, rule string, args ...any) error {
 
 // admit returns an error if this member cannot join the group as it is.
 func (g *Group) admit(ctx context.Context) error {
-	present, err := g.candidates(ctx)
+	present, err := candidates(ctx, g.election)
 	if err != nil {
 		return err
 	}
@@ -266,51 +258,27 @@ func (g *Group) follow() {
 	}
 }
 
-// parted closes g.without if this member leaves and the plan does without it. The caller holds g.mu.
+// parted ends the handover if this member leaves and the plan does without it. The caller holds g.mu.
 func (g *Group) parted() {
-	if g.parting && !g.plan.has(g.me.ID) {
-		g.stay()
+	if g.campaign.Err() != nil && !g.plan.has(g.me.ID) {
+		g.release()
 	}
 }
 
-// stay closes g.without, once. The caller holds g.mu.
-func (g *Group) stay() {
-	select {
-	case <-g.without:
-	default:
-		close(g.without)
-	}
-}
-
-// fail ends the group because of an error that waiting cannot mend. An error because the group has
-// ended already is none.
+// fail ends the membership because of an error that waiting cannot mend.
 func (g *Group) fail(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ctx.Err() != nil || g.why != nil {
-		return
-	}
-	g.why = fmt.Errorf("shards %q: %w", g.name, err)
-	close(g.broken)
-	g.leave()
+	g.withdraw(fmt.Errorf("shards %q: %w", g.name, err))
+	g.release()
 }
 
 // end gives all shards back and leaves the group.
 func (g *Group) end() {
 	g.mu.Lock()
-	g.parting = true
 	g.parted()
 	g.mu.Unlock()
-	g.withdraw()
-	handover := time.NewTimer(g.opts.Handover)
-	defer handover.Stop()
-	select {
-	case <-g.without:
-	case <-g.broken:
-	case <-handover.C:
-	}
+	defer time.AfterFunc(g.opts.Handover, g.release).Stop()
+	<-g.handover.Done()
 	g.mu.Lock()
-	g.ended = true
 	g.settle()
 	g.mu.Unlock()
 	returned := make(chan struct{})
@@ -320,13 +288,13 @@ func (g *Group) end() {
 	}()
 	select {
 	case <-returned:
-	case <-g.panicked:
+	case <-g.panicked.Done():
 		select {
 		case <-returned:
 		case <-time.After(g.opts.DrainTimeout):
 		}
 	}
-	g.stop(ErrMoved)
+	g.stop()
 	g.tasks.Wait()
 	close(g.done)
 }
@@ -337,7 +305,7 @@ func (g *Group) end() {
 // the contexts of its shards end, and each is given back when it is not in use any more. Leave
 // returns why the group has broken off, or nil. Call it before [lock.Client.Close].
 func (g *Group) Leave(ctx context.Context) error {
-	g.leave()
+	g.withdraw(errLeft)
 	select {
 	case <-g.done:
 		return g.Err()
@@ -352,9 +320,10 @@ func (g *Group) Done() <-chan struct{} { return g.done }
 
 // Err returns the error that has ended the membership, as [Run] returns it; nil if there is none.
 func (g *Group) Err() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.why
+	if err := context.Cause(g.campaign); err != errLeft { //nolint:errorlint // it is never wrapped
+		return err
+	}
+	return nil
 }
 
 // Stats are the present numbers of a member's shards, and counters since it joined.
@@ -372,18 +341,18 @@ func (g *Group) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.counts
-	for i := range g.slots {
-		switch slot := &g.slots[i]; slot.state {
-		case queued:
+	for _, slot := range g.slots {
+		switch {
+		case slot == nil:
+			continue
+		case slot.state == queued:
 			s.Waiting++
-		case draining:
+			continue
+		case slot.state == draining:
 			s.Draining++
-			if slot.overdue {
-				s.Overdue++
-			}
-			s.Owned++
-		case owned:
-			s.Owned++
+		}
+		if s.Owned++; slot.overdue {
+			s.Overdue++
 		}
 	}
 	return s

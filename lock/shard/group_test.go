@@ -235,7 +235,7 @@ func TestNumber(t *testing.T) {
 		bubble.MustBe(t, err, shard.ErrNumber)
 		bubble.MustSay(t, err, "4 of member", "instead of 8")
 		_ = stop()
-		hold, err := b.Mutex(group+"/3", lock.WithMetadata(map[string]string{"shard.member": "abcdefgh", "shard.number": "4"})).Lock(w.Ctx)
+		hold, err := b.Mutex(group+"/3", lock.WithMetadata(map[string]string{"shard": "abcdefgh/4"})).Lock(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +321,7 @@ func TestNewerPlan(t *testing.T) {
 		newer, err := w.dial("n").Election(group+"/plan", lock.WithPriority(2)), error(nil)
 		leads := make(chan *lock.Leadership)
 		go func() {
-			l, err := newer.Campaign(w.Ctx, `{"reads":2,"id":"abcdefgh","shards":2,"weight":1}`+"\n2 what is this")
+			l, err := newer.Campaign(w.Ctx, `{"reads":2,"id":"abcdefgh","shards":2,"weight":1,"plan":"2 what is this"}`)
 			if err != nil {
 				t.Error(err)
 			}

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -25,58 +26,54 @@ func (g *Group) candidacy() {
 		case err == nil || g.campaign.Err() != nil || errors.Is(err, lock.ErrLost):
 		case mends(err):
 			g.opts.Log.Warn("no candidate for a moment", "error", err)
-			pause(g.campaign, time.Second)
+			sleep(g.campaign, time.Second)
 		default:
 			g.fail(err)
-			return
 		}
 	}
 }
 
 // mends reports whether another try may succeed after the error.
 func mends(err error) bool {
-	for _, final := range []error{lock.ErrInvalid, lock.ErrClosed, lock.ErrDenied, lock.ErrKind, lock.ErrForeign, lock.ErrUnsupported, ErrNumber} {
-		if errors.Is(err, final) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]error{
+		lock.ErrInvalid, lock.ErrClosed, lock.ErrDenied, lock.ErrKind, lock.ErrForeign, lock.ErrUnsupported, ErrNumber,
+	}, func(final error) bool { return errors.Is(err, final) })
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
 
-// candidates returns the live candidates that are members of a group.
-func (g *Group) candidates(ctx context.Context) ([]candidate, error) {
-	all, err := g.election.Candidates(ctx)
+// candidates returns the live candidates of a group's election.
+func candidates(ctx context.Context, election *lock.Election) ([]candidate, error) {
+	all, err := election.Candidates(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var members []candidate
 	for _, c := range all {
-		r, _, err := decode(c.Value)
+		r, p, err := decode(c.Value)
 		if r.ID == "" {
-			return nil, fmt.Errorf("shards %q: candidate %s: %w: %w", g.name, c.Entry, lock.ErrForeign, err)
+			return nil, fmt.Errorf("election %q: candidate %s: %w: %w", election.Name(), c.Entry, lock.ErrForeign, err)
 		}
-		members = append(members, candidate{r, c.Owner + "@" + c.Host})
+		members = append(members, candidate{record: r, host: c.Owner + "@" + c.Host, plan: p, entry: c})
 	}
 	return members, nil
 }
 
 // lead plans until the leadership ends, or this member has left.
 func (g *Group) lead(l *lock.Leadership) error {
-	ctx, cancel := context.WithCancelCause(l.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
+	ctx, cancel := context.WithCancel(l.Context())
+	defer cancel()
+	defer context.AfterFunc(g.ctx, cancel)()
 	p, err := g.inherit(ctx, l)
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(listEvery)
+	tick := time.NewTicker(stepEvery)
 	defer tick.Stop()
 	leaving := g.campaign.Done()
 	w := watch{third: p.third}
@@ -89,20 +86,19 @@ func (g *Group) lead(l *lock.Leadership) error {
 		select {
 		case <-tick.C:
 		case <-leaving:
-			leaving, p.leaving = nil, true
-			w = watch{third: p.third} // look again
+			leaving, p.leaving, w.children = nil, true, nil // look again
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// step looks at the candidates, and proclaims a plan if one is due.
+// step looks at the candidates if they may have changed, and proclaims a plan if one is due.
 func (g *Group) step(ctx context.Context, l *lock.Leadership, p *planner, w *watch) error {
 	changed, err := w.changed(ctx, g.tree, g.election.Name())
 	if err == nil && changed {
 		if err = g.look(ctx, p); err != nil {
-			w.names = "" // look again
+			w.children = nil // look again
 		}
 	}
 	if err != nil {
@@ -112,12 +108,17 @@ func (g *Group) step(ctx context.Context, l *lock.Leadership, p *planner, w *wat
 	if next == nil {
 		return nil
 	}
-	return g.proclaim(ctx, l, p, next)
+	next.at = g.tree.Estimate().Earliest()
+	if err := l.Proclaim(ctx, encode(g.me, next)); err != nil {
+		return err
+	}
+	p.planned(time.Now(), next)
+	return nil
 }
 
 // look reads the candidates.
 func (g *Group) look(ctx context.Context, p *planner) error {
-	present, err := g.candidates(ctx)
+	present, err := candidates(ctx, g.election)
 	if err != nil {
 		return err
 	}
@@ -128,19 +129,8 @@ func (g *Group) look(ctx context.Context, p *planner) error {
 	}
 	p.see(time.Now(), present, expired)
 	if p.leaving && len(present) <= 1 { // alone
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.stay()
+		g.release()
 	}
-	return nil
-}
-
-func (g *Group) proclaim(ctx context.Context, l *lock.Leadership, p *planner, next *plan) error {
-	next.at = g.tree.Estimate().Earliest()
-	if err := l.Proclaim(ctx, encode(g.me, next)); err != nil {
-		return err
-	}
-	p.planned(time.Now(), next)
 	return nil
 }
 
@@ -159,12 +149,12 @@ func (g *Group) inherit(ctx context.Context, l *lock.Leadership) (*planner, erro
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range holders {
+	for i, h := range holders {
 		switch {
 		case h.number != 0 && h.number != len(g.slots):
-			return nil, g.number(h.number, fmt.Sprintf("the hold of shard %d by member %s", h.shard, h.member))
-		case h.shard < len(p.owners):
-			p.owners[h.shard] = h.member
+			return nil, g.number(h.number, fmt.Sprintf("the hold of shard %d by member %s", i, h.Owner))
+		case i < len(p.owners):
+			p.owners[i] = h.Owner
 		}
 	}
 	return p, nil
@@ -183,7 +173,7 @@ func (g *Group) expired(ctx context.Context, missing map[string]int) (map[string
 		if err != nil {
 			return nil, err
 		}
-		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return c.Ours && c.Metadata[keyMember] == id })
+		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return c.Ours && memberOf(c) == id })
 		if entry < 0 {
 			expired[id] = ""
 		} else if c := state.Contenders[entry]; c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {
@@ -193,33 +183,36 @@ func (g *Group) expired(ctx context.Context, missing map[string]int) (map[string
 	return expired, nil
 }
 
-// watch notices changes of an election's candidates by one request.
+// watch notices changes of an election's candidates. Those that join or leave fire a watch, and those
+// that die are purged by the one behind them. No other one waits behind the last, so its node is read
+// each third of the TTL.
 type watch struct {
-	third time.Duration // a third of the TTL
-	names string        // of the candidates, at the last look
-	last  string        // path of the last candidate: no other one waits behind it, and notices its death
-	mzxid int64         // of last
-	asked time.Time     // when last was read
-	wrote time.Time     // when mzxid was new
+	third    time.Duration // a third of the TTL
+	children <-chan zk.Event
+	last     string    // path of the last candidate, unless it is this one
+	mzxid    int64     // of last
+	asked    time.Time // when last was read
+	wrote    time.Time // when mzxid was new
 }
 
-// changed reports whether the candidates may have changed. The last candidate is read each third of
-// the TTL. If it has not been renewed for two thirds, changed is true until it must have expired, and
-// from then on each third of the TTL, and when it is renewed again.
-func (w *watch) changed(ctx context.Context, tree reader, election string) (bool, error) {
-	children, _, err := tree.Children(ctx, tree.Path(election))
-	if err != nil {
-		return false, err
+// changed reports whether the candidates may have changed. If the last one has not been renewed for
+// two thirds of the TTL, changed is true until it must have expired, and from then on each third, and
+// when it is renewed again.
+func (w *watch) changed(ctx context.Context, tree admin.Tree, election string) (bool, error) {
+	now, fired := time.Now(), w.children == nil
+	select {
+	case <-w.children:
+		fired = true
+	default:
 	}
-	var names []string
-	for _, n := range znode.Contenders(children) {
-		names = append(names, n.Node)
-	}
-	now := time.Now()
-	if joined := strings.Join(names, " "); joined != w.names || len(names) == 0 {
-		*w = watch{third: w.third, names: joined}
-		if len(names) > 1 {
-			w.last, w.wrote = tree.Path(election)+"/"+names[len(names)-1], now
+	if fired {
+		names, children, err := tree.WatchChildren(ctx, tree.Path(election))
+		if err != nil {
+			return false, err
+		}
+		*w = watch{third: w.third, children: children, wrote: now}
+		if entries := znode.Contenders(names); len(entries) > 1 {
+			w.last = tree.Path(election) + "/" + entries[len(entries)-1].Node
 		}
 		return true, nil
 	}
@@ -227,15 +220,15 @@ func (w *watch) changed(ctx context.Context, tree reader, election string) (bool
 		return false, nil
 	}
 	silent := now.Sub(w.wrote)
-	if now.Sub(w.asked) >= w.third || silent >= 2*w.third && silent < 6*w.third {
-		_, stat, err := tree.Get(ctx, w.last)
-		if err != nil {
-			return true, nil // gone, or not readable
-		}
-		if w.asked = now; stat.Mzxid != w.mzxid {
-			w.mzxid, w.wrote = stat.Mzxid, now
-		}
-		return silent >= 2*w.third, nil
+	if now.Sub(w.asked) < w.third && (silent < 2*w.third || silent >= 6*w.third) {
+		return false, nil
 	}
-	return false, nil
+	_, stat, err := tree.Get(ctx, w.last)
+	if err != nil {
+		return true, nil // gone, or not readable
+	}
+	if w.asked = now; stat.Mzxid != w.mzxid {
+		w.mzxid, w.wrote = stat.Mzxid, now
+	}
+	return silent >= 2*w.third, nil
 }

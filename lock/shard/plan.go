@@ -70,39 +70,31 @@ func count(owners []string, members []entrant) (have []int, free int) {
 
 // divide returns how many of n shards each member is to have.
 func divide(n int, have []int, free int, members []entrant) []int {
-	weights, freshWeights := make([]int, len(members)), make([]int, len(members))
+	weights, fresh := make([]int, len(members)), make([]int, len(members))
 	for m, e := range members {
-		weights[m] = e.weight
-		if e.fresh {
-			freshWeights[m] = e.weight
+		if weights[m] = e.weight; e.fresh {
+			fresh[m] = e.weight
 		}
 	}
-	shares := apportion(n, weights, have)
-	ofFree := apportion(free, freshWeights, have)
-	rest := n
+	shares, ofFree := apportion(n, weights, have), apportion(free, fresh, have)
+	limits, rest, others := slices.Clone(shares), n, false
 	for m, e := range members {
 		if limit := max(have[m]+ofFree[m], (shares[m]+3)/4); e.fresh && limit < shares[m] {
-			shares[m], weights[m] = limit, 0
+			limits[m], weights[m] = limit, 0
 			rest -= limit
+		} else {
+			others = true
 		}
 	}
-	if rest == n || !slices.ContainsFunc(weights, func(w int) bool { return w > 0 }) {
-		return apportion(n, weightsOf(members), have)
+	if !others {
+		return shares
 	}
 	for m, share := range apportion(rest, weights, have) {
 		if weights[m] > 0 {
-			shares[m] = share
+			limits[m] = share
 		}
 	}
-	return shares
-}
-
-func weightsOf(members []entrant) []int {
-	weights := make([]int, len(members))
-	for m, e := range members {
-		weights[m] = e.weight
-	}
-	return weights
+	return limits
 }
 
 // apportion divides n by the weights. Each part is rounded up or down, so that large owners

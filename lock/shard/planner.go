@@ -3,11 +3,13 @@ package shard
 import (
 	"slices"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
 )
 
 // Times of the leader.
 const (
-	listEvery = time.Second      // the leader lists the candidates
+	stepEvery = time.Second      // the leader looks whether there is something to do
 	quiet     = 5 * time.Second  // from the last change to the plan
 	patience  = 15 * time.Second // from the first change to the plan, at most
 	farewell  = 6 * time.Second  // from the first leave to the plan, at most: a member that leaves waits for it
@@ -20,7 +22,9 @@ const (
 // candidate is a live candidate that could be read.
 type candidate struct {
 	record
-	host string // owner and host: a crash loop is theirs
+	host  string // owner and host: a crash loop is theirs
+	plan  *plan  // of the leader
+	entry lock.Candidate
 }
 
 // planner decides when a leader plans, and for which members. It does no I/O.
@@ -35,13 +39,13 @@ type planner struct {
 	seen    map[string]*sighting // by id
 	strikes map[string]*strike   // by host
 
-	first, last, left time.Time // of changes that are not planned yet; zero: none
-	urgent            bool      // shards of a missing member have no owner
+	// When the changes that are not planned yet are to be planned; zero: there are none. due is moved by
+	// each change, by is not.
+	due, by time.Time
 }
 
 type sighting struct {
 	since time.Time
-	host  string
 	fresh bool
 	full  time.Time // until then it is fresh; zero: it is not in a plan yet
 }
@@ -49,6 +53,13 @@ type sighting struct {
 type strike struct {
 	count int
 	at    time.Time
+}
+
+// plannedBy sets the latest time of the next plan, unless an earlier one is set.
+func (p *planner) plannedBy(at time.Time) {
+	if p.by.IsZero() || at.Before(p.by) {
+		p.by = at
+	}
 }
 
 // missing returns the members of the plan that are not candidates any more, each with the first
@@ -69,44 +80,41 @@ func (p *planner) missing(present []candidate) map[string]int {
 // see takes note of the present candidates, and of the members that do not own their shards any more,
 // with their hosts if they have expired.
 func (p *planner) see(now time.Time, present []candidate, expired map[string]string) {
-	if p.left.IsZero() && len(p.missing(present)) > len(expired) {
-		p.left = now
+	if len(p.missing(present)) > len(expired) {
+		p.plannedBy(now.Add(farewell))
 	}
-	changed := false
 	if p.seen == nil {
 		p.seen, p.strikes = map[string]*sighting{}, map[string]*strike{}
 	}
+	changed, before := false, p.seen
+	p.seen = make(map[string]*sighting, len(present))
 	for _, c := range present {
-		if p.seen[c.ID] == nil {
-			p.seen[c.ID] = &sighting{since: now, host: c.host, fresh: p.plan != nil && !p.plan.has(c.ID)}
-			changed = true
-		}
-	}
-	for id := range p.seen {
-		if !slices.ContainsFunc(present, func(c candidate) bool { return c.ID == id }) {
-			delete(p.seen, id)
+		if p.seen[c.ID] = before[c.ID]; p.seen[c.ID] == nil {
+			p.seen[c.ID] = &sighting{since: now, fresh: p.plan != nil && !p.plan.has(c.ID)}
 			changed = true
 		}
 	}
 	for _, host := range expired {
-		if p.urgent = true; host == "" {
-			continue
+		p.plannedBy(now) // its shards have no owner
+		if host != "" {
+			p.strike(host, now)
 		}
-		s := p.strikes[host]
-		if s == nil || now.Sub(s.at) > strikeLasts {
-			s = &strike{}
-			p.strikes[host] = s
-		}
-		s.count, s.at = s.count+1, now
 	}
 	p.present = present
-	if !changed {
-		return
+	if changed || len(p.seen) < len(before) {
+		p.due = now.Add(quiet)
+		p.plannedBy(now.Add(patience))
 	}
-	p.last = now
-	if p.first.IsZero() {
-		p.first = now
+}
+
+// strike takes note of an expired member of the host.
+func (p *planner) strike(host string, now time.Time) {
+	s := p.strikes[host]
+	if s == nil || now.Sub(s.at) > strikeLasts {
+		s = &strike{}
+		p.strikes[host] = s
 	}
+	s.count, s.at = s.count+1, now
 }
 
 // wait returns how long a new member of that host gets no shards.
@@ -123,22 +131,20 @@ func (p *planner) wait(host string, now time.Time) time.Duration {
 func (p *planner) wanted(now time.Time) []entrant {
 	choose := func(allowed func(c candidate) bool) (chosen []entrant) {
 		for _, c := range p.present {
-			if allowed(c) && !(p.leaving && c.ID == p.self) && len(chosen) < Room(len(p.owners)) {
+			if allowed(c) && !(p.leaving && c.ID == p.self) {
 				s := p.seen[c.ID]
 				chosen = append(chosen, entrant{c.ID, c.Weight, s.fresh && (s.full.IsZero() || now.Before(s.full))})
 			}
 		}
 		return chosen
 	}
-	old := choose(func(c candidate) bool { return p.plan.has(c.ID) })
-	ready := choose(func(c candidate) bool {
+	all := append(choose(func(c candidate) bool { return p.plan.has(c.ID) }), choose(func(c candidate) bool {
 		return !p.plan.has(c.ID) && now.Sub(p.seen[c.ID].since) >= p.wait(c.host, now)
-	})
-	all := append(old, ready[:min(len(ready), Room(len(p.owners))-len(old))]...)
+	})...)
 	if len(all) == 0 { // better a member that may crash again than none
 		all = choose(func(candidate) bool { return true })
 	}
-	return all
+	return all[:min(len(all), Room(len(p.owners)))]
 }
 
 // next returns the plan that is due now; nil if none is.
@@ -150,17 +156,10 @@ func (p *planner) next(now time.Time) *plan {
 	}
 	slices.Sort(next.members)
 	if p.plan != nil && slices.Equal(next.members, p.plan.members) && slices.Equal(next.owners, p.plan.owners) {
-		p.first, p.last, p.left, p.urgent = time.Time{}, time.Time{}, time.Time{}, false
+		p.due, p.by = time.Time{}, time.Time{}
 		return nil
 	}
-	due := p.last.Add(quiet)
-	if by := p.first.Add(patience); by.Before(due) {
-		due = by
-	}
-	if by := p.left.Add(farewell); !p.left.IsZero() && by.Before(due) {
-		due = by
-	}
-	if !p.urgent && !p.leaving && now.Before(due) {
+	if !p.leaving && now.Before(p.due) && now.Before(p.by) {
 		return nil
 	}
 	return next
@@ -169,7 +168,7 @@ func (p *planner) next(now time.Time) *plan {
 // planned takes note of a plan that the members can see.
 func (p *planner) planned(now time.Time, next *plan) {
 	p.plan, p.owners = next, next.owners
-	p.first, p.last, p.left, p.urgent = time.Time{}, time.Time{}, time.Time{}, false
+	p.due, p.by = time.Time{}, time.Time{}
 	for _, id := range next.members {
 		if s := p.seen[id]; s != nil && s.fresh {
 			if s.full.IsZero() {

@@ -24,7 +24,7 @@ func (s *script) at(second int, members string, expired ...string) string {
 	now := s.begun.Add(time.Duration(second) * time.Second)
 	var present []candidate
 	for _, id := range members {
-		present = append(present, candidate{record{ID: string(id), Shards: len(s.p.owners), Weight: 1}, "host of " + string(id)})
+		present = append(present, candidate{record: record{ID: string(id), Shards: len(s.p.owners), Weight: 1}, host: "host of " + string(id)})
 	}
 	hosts := map[string]string{}
 	for _, id := range expired {
@@ -141,7 +141,7 @@ func TestNoRoom(t *testing.T) {
 	room := Room(MaxShards)
 	var present []candidate
 	for m := range room + 20 {
-		present = append(present, candidate{record{ID: fmt.Sprintf("member%02x", 255-m), Shards: MaxShards, Weight: 1}, ""})
+		present = append(present, candidate{record: record{ID: fmt.Sprintf("member%02x", 255-m), Shards: MaxShards, Weight: 1}})
 	}
 	for second, members := range [][]candidate{present[10:], present} {
 		now := s.begun.Add(time.Duration(second) * time.Minute)

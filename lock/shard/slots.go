@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -19,19 +20,16 @@ import (
 type state uint8
 
 const (
-	idle     state = iota
-	queued         // the member waits for the mutex
-	owned          // it has the mutex, and the function is called
-	draining       // the function's context has ended, because the shard is to be given back
-	resting        // the mutex could not be locked: it is tried again after a pause
+	queued   state = iota // the member waits for the mutex
+	owned                 // it has the mutex, and the function is called
+	draining              // the function's context has ended, because the shard is to be given back
 )
 
-// slot is a shard in a member.
+// slot is a shard in a member that is not idle.
 type slot struct {
 	state   state
 	overdue bool                    // draining for longer than the DrainTimeout
-	lent    int                     // loops over Owned that have it now
-	pause   time.Duration           // the last pause of resting
+	lent    sync.WaitGroup          // loops over Owned that have it now
 	stop    context.CancelCauseFunc // ends the wait, or the function's context
 	shard   Owned                   // while owned or draining
 }
@@ -51,54 +49,49 @@ type inside struct {
 
 // mine reports whether this member is to own the shard. The caller holds g.mu.
 func (g *Group) mine(i int) bool {
-	return !g.ended && g.plan != nil && g.plan.owners[i] == g.me.ID
+	return g.handover.Err() == nil && g.plan != nil && g.plan.owners[i] == g.me.ID
 }
 
 // settle begins what the plan asks for: it queues for shards, and ends waits and functions. It is
 // called after each change, and is the only place that begins these. The caller holds g.mu.
 func (g *Group) settle() {
 	owns, ending := 0, 0
-	for i := range g.slots {
-		s := &g.slots[i]
+	for i, s := range g.slots {
 		switch mine := g.mine(i); {
-		case s.state == idle && mine:
+		case s == nil && mine:
 			ctx, stop := context.WithCancelCause(g.ctx)
-			s.state, s.stop = queued, stop
+			g.slots[i] = &slot{stop: stop}
 			g.shards.Add(1)
 			go g.queue(ctx, i)
-		case s.state == queued && !mine:
-			s.stop(ErrMoved)
-		case s.state == owned:
-			owns++
-		case s.state == draining:
-			owns++
-			if !s.overdue {
+		case s == nil:
+		case s.state != queued:
+			if owns++; s.state == draining && !s.overdue {
 				ending++
 			}
+		case !mine:
+			s.stop(ErrMoved)
 		}
 	}
-	for i := range g.slots {
-		if g.slots[i].state != owned || g.mine(i) {
+	for i, s := range g.slots {
+		if s == nil || s.state != owned || g.mine(i) {
 			continue
 		}
-		if !g.ended && ending >= max(1, owns/4) {
+		if g.handover.Err() == nil && ending >= max(1, owns/4) {
 			return
 		}
 		ending++
-		g.drain(i)
+		g.drain(s)
 	}
 }
 
 // drain ends the function of a shard. The caller holds g.mu.
-func (g *Group) drain(i int) {
-	s := &g.slots[i]
-	s.state, s.overdue = draining, false
-	token := s.shard.Token()
+func (g *Group) drain(s *slot) {
+	s.state = draining
 	s.stop(ErrMoved)
 	time.AfterFunc(g.opts.DrainTimeout, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if s := &g.slots[i]; s.state == draining && s.shard.Token() == token {
+		if i := s.shard.Index; g.slots[i] == s {
 			s.overdue = true
 			g.opts.Log.Warn("function does not return: its shard cannot be given back", "shard", i, "after", g.opts.DrainTimeout)
 			g.settle()
@@ -109,98 +102,80 @@ func (g *Group) drain(i int) {
 // queue waits for the mutex of a shard.
 func (g *Group) queue(ctx context.Context, i int) {
 	hold, err := g.mutex(i).Lock(ctx)
+	for pause := minPause; err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrClosed); pause = min(2*pause, maxPause) {
+		g.opts.Log.Warn("shard not locked; tried again", "shard", i, "after", pause, "error", err)
+		g.count(&g.counts.Refused)
+		sleep(ctx, pause)
+		hold, err = g.mutex(i).Lock(ctx)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := &g.slots[i]
-	stopped := ctx.Err() != nil
+	s := g.slots[i]
 	s.stop(nil)
-	switch {
-	case err != nil && !stopped && !errors.Is(err, lock.ErrClosed):
-		g.counts.Refused++
-		s.pause = min(max(minPause, 2*s.pause), maxPause)
-		s.state = resting
-		g.opts.Log.Warn("shard not locked; tried again", "shard", i, "after", s.pause, "error", err)
-		g.shards.Done()
-		time.AfterFunc(s.pause, func() { g.rested(i) })
-	case err != nil:
+	if err != nil {
 		g.idle(i)
-	case !g.mine(i):
-		s.state = draining
-		s.shard = Owned{Index: i, hold: hold}
-		go func() {
-			_ = hold.Unlock() // the client logs an error; the entry then expires
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.idle(i)
-		}()
-	default:
-		inner, stop := context.WithCancelCause(context.WithValue(hold.Context(), inside{g.locks, g.name}, true))
-		s.state, s.pause, s.stop, s.shard = owned, 0, stop, Owned{Index: i, hold: hold, ctx: inner}
-		go g.serve(s.shard) // a fresh goroutine: this one's stack has grown
+		return
 	}
+	inner, stop := context.WithCancelCause(context.WithValue(hold.Context(), inside{g.locks, g.name}, true))
+	s.state, s.stop, s.shard = owned, stop, Owned{Index: i, hold: hold, ctx: inner}
+	if !g.mine(i) {
+		g.drain(s)
+	}
+	go g.serve(s.shard) // a fresh goroutine: this one's stack has grown
+}
+
+// count adds one to a counter.
+func (g *Group) count(n *uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	*n++
 }
 
 // idle ends the use of a shard, which may begin anew. The caller holds g.mu.
 func (g *Group) idle(i int) {
-	g.slots[i] = slot{pause: g.slots[i].pause}
+	g.slots[i] = nil
 	g.shards.Done()
-	g.settle()
-}
-
-func (g *Group) rested(i int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.slots[i].state = idle
 	g.settle()
 }
 
 // serve calls the function until the shard is to be given back, and gives it back.
 func (g *Group) serve(s Owned) {
 	returned := false
-	defer func() {
-		if !returned {
-			g.panics(s, recover())
-		}
-		_ = s.hold.Unlock() // the client logs an error; the entry then expires
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.slots[s.Index].stop(nil)
-		g.idle(s.Index)
-	}()
+	defer func() { g.giveBack(s, returned, recover()) }()
 	for pause := minPause; s.ctx.Err() == nil; pause = min(2*pause, maxPause) {
 		began := time.Now()
-		err := g.f(s.ctx, s)
-		if s.ctx.Err() != nil {
-			break
-		}
-		if time.Since(began) > maxPause {
-			pause = minPause
-		}
-		g.opts.Log.Warn("function returned; called again", "shard", s.Index, "after", pause, "error", err)
-		g.mu.Lock()
-		g.counts.Failed++
-		g.mu.Unlock()
-		select {
-		case <-time.After(pause):
-		case <-s.ctx.Done():
+		if err := g.f(s.ctx, s); s.ctx.Err() == nil {
+			if time.Since(began) > maxPause {
+				pause = minPause
+			}
+			g.rest(s, pause, err)
 		}
 	}
 	returned = true
 }
 
-// panics ends the group because a function has panicked, or ended its goroutine.
-func (g *Group) panics(s Owned, value any) {
-	if value == nil {
-		value = "runtime.Goexit"
+// rest waits until a function that has returned early is called again.
+func (g *Group) rest(s Owned, pause time.Duration, err error) {
+	g.opts.Log.Warn("function returned; called again", "shard", s.Index, "after", pause, "error", err)
+	g.count(&g.counts.Failed)
+	sleep(s.ctx, pause)
+}
+
+// giveBack unlocks the mutex of a shard. A function that has not returned has panicked with a value,
+// or ended its goroutine: that ends the membership.
+func (g *Group) giveBack(s Owned, returned bool, value any) {
+	if !returned {
+		if value == nil {
+			value = "runtime.Goexit"
+		}
+		g.panics(fmt.Errorf("shard %d of %q: the function panicked: %v\n\n%s", s.Index, g.name, value, debug.Stack()))
+		g.fail(errors.New("a function has panicked"))
 	}
-	text := fmt.Sprintf("shard %d of %q: the function panicked: %v\n\n%s", s.Index, g.name, value, debug.Stack())
+	_ = s.hold.Unlock() // the client logs an error; the entry then expires
 	g.mu.Lock()
-	if g.panicV == nil {
-		g.panicV = text
-		close(g.panicked)
-	}
-	g.mu.Unlock()
-	g.fail(errors.New("a function has panicked"))
+	defer g.mu.Unlock()
+	g.slots[s.Index].stop(nil)
+	g.idle(s.Index)
 }
 
 // lend is the function of groups without one: it returns when the shard is to be given back and no
@@ -208,10 +183,9 @@ func (g *Group) panics(s Owned, value any) {
 func (g *Group) lend(ctx context.Context, s Owned) error {
 	<-ctx.Done()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.slots[s.Index].lent > 0 {
-		g.returned.Wait()
-	}
+	slot := g.slots[s.Index]
+	g.mu.Unlock() // from here on no loop borrows it
+	slot.lent.Wait()
 	return context.Cause(ctx)
 }
 
@@ -222,33 +196,27 @@ func (g *Group) lend(ctx context.Context, s Owned) error {
 func (g *Group) Owned() iter.Seq[Owned] {
 	return func(yield func(Owned) bool) {
 		for i := range g.slots {
-			s, ok := g.borrow(i)
-			if ok && !g.use(s, yield) {
+			if s := g.borrow(i); s != nil && !s.use(yield) {
 				return
 			}
 		}
 	}
 }
 
-func (g *Group) borrow(i int) (Owned, bool) {
+func (g *Group) borrow(i int) *slot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := &g.slots[i]
-	if s.state != owned || s.shard.ctx.Err() != nil {
-		return Owned{}, false
+	s := g.slots[i]
+	if s == nil || s.state != owned || s.shard.ctx.Err() != nil {
+		return nil
 	}
-	s.lent++
-	return s.shard, true
+	s.lent.Add(1)
+	return s
 }
 
-func (g *Group) use(s Owned, yield func(Owned) bool) bool {
-	defer func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.slots[s.Index].lent--
-		g.returned.Broadcast()
-	}()
-	return yield(s)
+func (s *slot) use(yield func(Owned) bool) bool {
+	defer s.lent.Done()
+	return yield(s.shard)
 }
 
 // Owned is a shard that this member owns.

@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,13 +13,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
-
-// reader is what reads of package admin's Tree.
-type reader interface {
-	Path(name string) string
-	Children(ctx context.Context, path string) ([]string, *zk.Stat, error)
-	Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
-}
 
 // Member is a live member of a group.
 type Member struct {
@@ -85,24 +77,17 @@ func Read(ctx context.Context, locks *lock.Client, group string, fast bool) (Sta
 
 func read(ctx context.Context, locks *lock.Client, election *lock.Election, group string, fast bool) (Status, error) {
 	s := Status{Group: group}
-	all, err := election.Candidates(ctx)
+	present, err := candidates(ctx, election)
 	if err != nil {
 		return s, err
 	}
-	for _, c := range all {
-		r, p, err := decode(c.Value)
-		if r.ID == "" {
-			return s, err
+	for _, c := range present {
+		if s.Number == 0 || c.entry.Leads {
+			s.Number, s.Shards = c.Shards, make([]Shard, c.Shards)
 		}
-		s.Members = append(s.Members, Member{
-			ID: r.ID, Name: r.Name, Owner: c.Owner, Host: c.Host, PID: c.PID, Weight: r.Weight, Leads: c.Leads,
-		})
-		if s.Number == 0 || c.Leads {
-			s.resize(r.Shards)
-		}
-		if c.Leads && p != nil {
-			s.Planned = p.at
-			for i, owner := range p.owners {
+		if c.entry.Leads && c.plan != nil {
+			s.Planned = c.plan.at
+			for i, owner := range c.plan.owners {
 				s.Shards[i].Planned = owner
 			}
 		}
@@ -112,82 +97,60 @@ func read(ctx context.Context, locks *lock.Client, election *lock.Election, grou
 		if err != nil {
 			return s, err
 		}
-		for _, h := range holders {
-			if s.Number == 0 {
-				s.resize(h.number)
-			}
-			if h.shard < s.Number && h.number == s.Number {
-				shard := &s.Shards[h.shard]
-				shard.Owner, shard.Host, shard.PID = h.member, h.host, h.pid
-			}
-		}
+		s.addOwners(holders)
 	}
-	for i := range s.Members {
-		m := &s.Members[i]
-		for _, shard := range s.Shards {
-			if shard.Planned == m.ID {
-				m.Shards++
-			}
-			if shard.Owner == m.ID {
-				m.Owns++
-			}
-		}
-	}
+	s.Members = s.members(present)
 	return s, nil
 }
 
-func (s *Status) resize(number int) { s.Number, s.Shards = number, make([]Shard, number) }
-
-// List returns the names of all groups that have members, sorted. It lists all nodes below the
-// client's root.
-func List(ctx context.Context, locks *lock.Client) ([]string, error) {
-	if locks == nil {
-		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")
-	}
-	tree := admin.New(locks)
-	var groups []string
-	for names := []string{""}; len(names) > 0; names = names[1:] {
-		children, _, err := tree.Children(ctx, tree.Path(names[0]))
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
-			return nil, err
+// addOwners adds the owners of the shards.
+func (s *Status) addOwners(holders map[int]holder) {
+	for i, h := range holders {
+		if s.Number == 0 {
+			s.Number, s.Shards = h.number, make([]Shard, h.number)
 		}
-		for _, child := range children {
-			if names[0] != "" && "/"+child == planName {
-				if s, err := Read(ctx, locks, names[0], true); err == nil && len(s.Members) > 0 {
-					groups = append(groups, names[0])
-				}
-			}
-			names = append(names, strings.TrimPrefix(names[0]+"/"+child, "/"))
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if i < s.Number && h.number == s.Number {
+			h.Planned = s.Shards[i].Planned
+			s.Shards[i] = h.Shard
 		}
 	}
-	slices.Sort(groups)
-	return groups, nil
 }
 
-// holder is the owner of a shard.
+// members returns the members, with the numbers of their shards.
+func (s *Status) members(present []candidate) (members []Member) {
+	planned, owned := map[string]int{}, map[string]int{}
+	for _, shard := range s.Shards {
+		planned[shard.Planned]++
+		owned[shard.Owner]++
+	}
+	for _, c := range present {
+		members = append(members, Member{
+			ID: c.ID, Name: c.Name, Owner: c.entry.Owner, Host: c.entry.Host, PID: c.entry.PID, Weight: c.Weight, Leads: c.entry.Leads,
+			Shards: planned[c.ID], Owns: owned[c.ID],
+		})
+	}
+	return members
+}
+
+// holder is a shard that has an owner, and the number of shards of the owner's group, 0 for none.
 type holder struct {
-	shard, number int // number of the group's shards, as the holder states it; 0: none
-	member, host  string
-	pid           int
+	Shard
+	number int
 }
 
 // readers is the number of shards that are read at once.
 const readers = 16
 
-// readHolders returns the owners of a group's shards, as far as their mutexes have nodes.
-func readHolders(ctx context.Context, tree admin.Tree, group string) ([]holder, error) {
+// readHolders returns those shards of a group that have an owner, by index.
+func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]holder, error) {
 	children, _, err := tree.Children(ctx, tree.Path(group))
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
 	var mu sync.Mutex
-	var holders []holder
 	var failed error
 	var work sync.WaitGroup
-	slot := make(chan struct{}, readers)
+	holders, slot := map[int]holder{}, make(chan struct{}, readers)
 	for _, child := range children {
 		shard, err := strconv.Atoi(child)
 		if err != nil || strconv.Itoa(shard) != child || shard < 0 {
@@ -199,11 +162,9 @@ func readHolders(ctx context.Context, tree admin.Tree, group string) ([]holder, 
 			state, err := tree.Inspect(ctx, group+"/"+child)
 			mu.Lock()
 			defer mu.Unlock()
-			if failed = errors.Join(failed, err); err != nil {
-				return
-			}
-			if h, ok := holderOf(shard, state); ok {
-				holders = append(holders, h)
+			failed = errors.Join(failed, err)
+			if h, ok := holderOf(state); ok {
+				holders[shard] = h
 			}
 		})
 	}
@@ -213,7 +174,7 @@ func readHolders(ctx context.Context, tree admin.Tree, group string) ([]holder, 
 
 // holderOf returns the owner of a shard: the first contender, if it holds the mutex and its lease
 // runs.
-func holderOf(shard int, state admin.State) (holder, bool) {
+func holderOf(state admin.State) (holder, bool) {
 	if len(state.Contenders) == 0 {
 		return holder{}, false
 	}
@@ -221,6 +182,13 @@ func holderOf(shard int, state admin.State) (holder, bool) {
 	if !c.Ours || c.Acquired.IsZero() || c.Read.Earliest().After(c.Expires) {
 		return holder{}, false
 	}
-	number, _ := strconv.Atoi(c.Metadata[keyNumber])
-	return holder{shard, number, c.Metadata[keyMember], c.Host, c.PID}, true
+	_, number, _ := strings.Cut(c.Metadata[markKey], "/")
+	n, _ := strconv.Atoi(number)
+	return holder{Shard{Owner: memberOf(c), Host: c.Host, PID: c.PID}, n}, true
+}
+
+// memberOf returns the id of the member that a shard's contender is of; "" for none.
+func memberOf(c admin.Contender) string {
+	id, _, _ := strings.Cut(c.Metadata[markKey], "/")
+	return id
 }

@@ -17,12 +17,12 @@ import (
 func (w *world) group(name string) {
 	w.Helper()
 	own := func(shard int, member string) {
-		meta := lock.WithMetadata(map[string]string{"shard.member": member, "shard.number": "5"})
+		meta := lock.WithMetadata(map[string]string{"shard": member + "/5"})
 		if _, err := w.told.locks.Mutex(fmt.Sprintf("%s/%d", name, shard), meta).Lock(w.Context()); err != nil {
 			w.Fatal(err)
 		}
 	}
-	plan := "{\"reads\":1,\"id\":\"leaderid\",\"shards\":5,\"weight\":1}\n1 1764365000\nleaderidother_id\n000000..01"
+	plan := `{"reads":1,"id":"leaderid","shards":5,"weight":1,"plan":"1 1764365000 leaderidother_id 000000ff01"}`
 	if _, err := w.told.locks.Election(name+"/plan").Campaign(w.Context(), plan); err != nil {
 		w.Fatal(err)
 	}
