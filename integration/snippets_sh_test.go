@@ -45,6 +45,7 @@ type rule struct {
 var rules = []rule{
 	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
 	{`^go (mod (init|edit -replace|tidy)|run \.$)`, nil, "it is for the reader's module; TestProgramOfREADME, TestProgramOfJobs and TestProgramOfShards build such modules"},
+	{`^(git clone https://github\.com/holdfast-io/holdfast|cd holdfast)$`, nil, "the repository is here already"},
 	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
 	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -288,6 +289,40 @@ func TestPublished(t *testing.T) {
 	}
 }
 
+// TestPage: the published page has one row for each experiment, with a figure of each of its peers,
+// and the missed bars alone.
+func TestPage(t *testing.T) {
+	r := madeUp(full, 1)
+	var text strings.Builder
+	r.printPage(&text)
+	for _, one := range r.results {
+		row := regexp.MustCompile(`(?m)^\|`+regexp.QuoteMeta(strings.TrimSuffix(one.Title, loopback))+`\|(.*)\|$`).FindAllStringSubmatch(text.String(), -1)
+		if len(row) == 0 {
+			t.Errorf("no row %q", one.Title)
+			continue
+		}
+		cells := 0
+		for cell := range strings.SplitSeq(row[0][1], "|") {
+			if strings.ContainsAny(cell, "0123456789") {
+				cells++
+			}
+		}
+		if cells != len(one.Peers) {
+			t.Errorf("%q has %d cells for %d peers", one.Title, cells, len(one.Peers))
+		}
+	}
+	bars, _ := r.bars()
+	missed := 0
+	for _, row := range bars {
+		if row[3] != barMet {
+			missed++
+		}
+	}
+	if missed > 0 != strings.Contains(text.String(), fmt.Sprintf("### Bars: %d of %d are missed", missed, len(bars))) {
+		t.Errorf("%d bars of %d are missed", missed, len(bars))
+	}
+}
+
 // TestWhatCannotBeWritten: ready refuses a path or a document that update could not write, and
 // update replaces only the text between the marks.
 func TestWhatCannotBeWritten(t *testing.T) {
@@ -319,7 +354,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := string(text); !strings.HasPrefix(s, "a\n"+beginMark) || !strings.HasSuffix(s, endMark+"b\n") ||
-		strings.Contains(s, "stale") || !strings.Contains(s, "](charts/free.svg)") || !strings.Contains(s, "### Bars") {
+		strings.Contains(s, "stale") || !strings.Contains(s, "](charts/free.svg)") || !strings.Contains(s, "### A\n") {
 		t.Errorf("the document became\n%s", s)
 	}
 }

@@ -1,5 +1,5 @@
 // Bench measures Holdfast, other locks on the same ZooKeeper servers, and locks of other systems.
-// All are measured in the same run, with interleaved turns; see BENCHMARKS.md. It exits 0 only if
+// All are measured in the same run, with interleaved turns; see METHOD.md. It exits 0 only if
 // everything was measured except what it reports as left out, and no bar on counts of requests and
 // transactions was missed.
 package main

@@ -95,17 +95,30 @@ func (r *report) updated(dir string) (string, error) {
 	for _, c := range r.charts() {
 		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", c.title, chartsDir, c.file)
 	}
-	r.print(&b)
+	r.printPage(&b)
 	b.WriteString("\n" + endMark + after)
 	return b.String(), nil
 }
 
-// print prints the tables in Markdown. It returns texts about the missed bars on counts.
+// print prints all tables in Markdown. It returns texts about the missed bars on counts.
 func (r *report) print(w io.Writer) (missed []string) {
 	fmt.Fprintln(w, r.Head)
-	var rows [][]string
 	for _, one := range r.results {
 		one.print(w)
+	}
+	rows, missed := r.bars()
+	if len(rows) > 0 {
+		printTable(w, "Bars", []string{"figure of Holdfast", "bar", "measured", ""}, rows)
+	}
+	return missed
+}
+
+const barMet = "met"
+
+// bars returns the rows of the table of bars: figure, bar, measured value and verdict. missed are texts
+// about the missed bars on counts.
+func (r *report) bars() (rows [][]string, missed []string) {
+	for _, one := range r.results {
 		for _, b := range one.Bars {
 			value, of, ok := r.value(one, b)
 			if !ok {
@@ -120,7 +133,7 @@ func (r *report) print(w io.Writer) (missed []string) {
 				limit = "≥ "
 			}
 			limit += format(b.Limit) + of
-			verdict := "met"
+			verdict := barMet
 			if !b.met(value) {
 				verdict = "**missed**"
 				if b.Counted {
@@ -130,10 +143,7 @@ func (r *report) print(w io.Writer) (missed []string) {
 			rows = append(rows, []string{name, limit, format(value), verdict})
 		}
 	}
-	if len(rows) > 0 {
-		printTable(w, "Bars", []string{"figure of Holdfast", "bar", "measured", ""}, rows)
-	}
-	return missed
+	return rows, missed
 }
 
 // value returns Holdfast's value for a bar. For a ratio, of says to what; otherwise it is "". ok is
