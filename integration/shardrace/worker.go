@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"log"
 	"os"
 	"slices"
 	"sync"
@@ -109,7 +110,7 @@ const members = "/members"
 // memberList shares the shards as services do without locks: the owner of a shard is the member with
 // the highest hash of its name and the shard.
 func (w *worker) memberList(ctx context.Context) error {
-	z, events, err := zk.Connect(w.ZooKeeper, ttl, zk.WithLogInfo(false))
+	z, events, err := zk.Connect(w.ZooKeeper, ttl, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,9 @@ import (
 
 // monitor is the monitor of a reaper that does not exist. The test sets its contents.
 type monitor struct {
-	locks *lock.Client
-	set   *policy.Set
+	locks  *lock.Client
+	set    *policy.Set
+	groups []string // of shards, that the sweep finds
 
 	mu       sync.Mutex
 	status   reaper.Status
@@ -67,7 +68,7 @@ func (m *monitor) report() {
 	if len(m.status.Schedules) > 0 && m.status.Schedules[0].Overdue {
 		late = 3
 	}
-	m.observer(reaper.Report{Root: "/locks", Started: time.Now(), Complete: true, Undecodable: []string{"/locks/catalog/part/item-0002"}, Policies: map[string]*reaper.Counts{
+	m.observer(reaper.Report{Root: "/locks", Started: time.Now(), Complete: true, Groups: m.groups, Undecodable: []string{"/locks/catalog/part/item-0002"}, Policies: map[string]*reaper.Counts{
 		"imports": {Locks: 1612, Live: 1612, Scanned: 3224, Purged: 3, Expired: 3},
 		"orders":  {Locks: 1611, Live: 1630, Scanned: 12, Pruned: 9},
 		"default": {Locks: 1777, Live: 1777, Scanned: 90, Foreign: 2, Denied: late, Undecodable: late},

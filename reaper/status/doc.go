@@ -6,7 +6,8 @@
 //	/healthz          503 with the overdue sweeps if there are any, otherwise 200
 //	/readyz           503 while there is no session with ZooKeeper, otherwise 200
 //	/metrics          for Prometheus
-//	/api/v1/status    the reaper: sessions, schedules, sweeps, policies, clocks, problems
+//	/api/v1/status    the reaper: sessions, schedules, sweeps, policies, clocks, problems, groups of
+//	                  shards
 //	/api/v1/locks     the locks; parameters root, policy, state, q (part of a name),
 //	                  sort (policy, name, left, queue), offset, limit (500 at most)
 //	/api/v1/lock      one lock with the first 200 entries of its queue; name, root
@@ -22,7 +23,7 @@
 // reads in flight, visits up to 20,000 nodes and reads the first three entries of each lock;
 // if there are more nodes, truncated is true in the answer. /api/v1/lock reads its lock each time.
 // Other paths read nothing from ZooKeeper. After each sweep, two reads for each shard of the groups of
-// package shard give the metrics of these.
+// package shard give the metrics and the status of these.
 //
 // # Access
 //

@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +27,19 @@ type groups struct {
 	byPolicy map[string]sharing
 }
 
+// GroupState is what a group of shards was like after the last sweep.
+type GroupState struct {
+	Name    string    `json:"name"`
+	Members int       `json:"members"`
+	Shards  int       `json:"shards"`
+	Unowned int       `json:"unowned"`          // shards without an owner
+	Moving  int       `json:"moving"`           // shards that another member is to own
+	Planned time.Time `json:"planned,omitzero"` // by the clock of ZooKeeper's leader; zero: no plan
+}
+
 // sharing sums up the groups of a policy.
 type sharing struct {
+	groups                  []GroupState
 	shards, unowned, moving int
 	oldestPlan              time.Time // zero: no group has a plan
 	planless                int       // groups without a plan
@@ -76,6 +89,7 @@ func (g *groups) observe(r reaper.Report) {
 
 // and returns the sum with a group.
 func (s sharing) and(group shard.Status) sharing {
+	s.groups = append(s.groups, GroupState{group.Group, len(group.Members), group.Number, group.Unowned(), group.Moving(), group.Planned})
 	s.shards += group.Number
 	s.unowned += group.Unowned()
 	s.moving += group.Moving()
@@ -95,6 +109,20 @@ func (g *groups) of(policy string, activeSince time.Time) (sharing, bool) {
 	defer g.mu.Unlock()
 	s, ok := g.byPolicy[policy]
 	return s, ok && !activeSince.IsZero() && !g.read.Before(activeSince)
+}
+
+// mostGroups is the largest number of groups in a status.
+const mostGroups = 50
+
+// add adds the groups of a policy to those of the root: first those with the most shards without an
+// owner, then those with the most to be moved, then by name.
+func (r *RootState) add(g sharing) {
+	r.Groups = append(r.Groups, g.groups...)
+	r.GroupsFound += len(g.groups)
+	slices.SortFunc(r.Groups, func(a, b GroupState) int {
+		return cmp.Or(b.Unowned-a.Unowned, b.Moving-a.Moving, cmp.Compare(a.Name, b.Name))
+	})
+	r.Groups = r.Groups[:min(len(r.Groups), mostGroups)]
 }
 
 // shards sends the metrics of a policy's groups of shards.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,7 +55,18 @@ func TestShardMetrics(t *testing.T) {
 		if n := strings.Count(scrape, "\nholdfast_reaper_shards_unowned{"); n != 1 {
 			t.Errorf("%d policies have groups", n)
 		}
+		var status struct{ Roots []RootState }
+		if err := json.Unmarshal(w.get("/api/v1/status").Body.Bytes(), &status); err != nil {
+			t.Fatal(err)
+		}
+		want := GroupState{Name: "orders/parts", Members: 1, Shards: 5, Unowned: 2, Moving: 1, Planned: time.Unix(1764365000, 0).UTC()}
+		if r := status.Roots[0]; r.GroupsFound != 1 || len(r.Groups) != 1 || r.Groups[0] != want {
+			t.Errorf("the status has the groups %+v, want %+v", r.Groups, want)
+		}
 		w.swept()
+		if a := w.get("/api/v1/status"); !strings.Contains(a.Body.String(), `"shard_groups": []`) && !strings.Contains(a.Body.String(), `"shard_groups":[]`) {
+			t.Error("the status has a group that has ended")
+		}
 		if strings.Contains(w.get("/metrics").Body.String(), "shards_unowned{") {
 			t.Error("a group that has ended has metrics")
 		}

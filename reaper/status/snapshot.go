@@ -47,6 +47,10 @@ type RootState struct {
 	Label    string        `json:"label"` // name or path of the root; unique
 	Clock    Clock         `json:"clock"`
 	Policies []PolicyState `json:"policies"`
+	// Groups are the groups of shards that the last sweeps have found, the first 50 of GroupsFound. They
+	// are empty unless this reaper is the active one.
+	Groups      []GroupState `json:"shard_groups"`
+	GroupsFound int          `json:"shard_groups_found"`
 
 	seen bool // a pass over the locks has found one
 }
@@ -94,7 +98,7 @@ type PolicyState struct {
 func (s *Server) snapshot() Snapshot {
 	all := Snapshot{Now: time.Now().UTC(), Roots: []RootState{}}
 	for _, r := range s.shown() {
-		state := RootState{Status: r.Monitor.Status(), Label: r.label(), Policies: []PolicyState{}}
+		state := RootState{Status: r.Monitor.Status(), Label: r.label(), Policies: []PolicyState{}, Groups: []GroupState{}}
 		state.seen = r.listing.seen.Load()
 		if locks := r.Monitor.Locks(); locks != nil {
 			state.Clock = clockOf(locks, all.Now)
@@ -108,6 +112,9 @@ func (s *Server) snapshot() Snapshot {
 			if last, _ := r.swept.of(p.Name, state.ActiveSince); last != nil {
 				shown.Last, shown.LastBegan = &last.Counts, last.report.Started
 				shown.name(last.report, state.Root, r.Monitor.Policies())
+			}
+			if shared, ok := r.groups.of(p.Name, state.ActiveSince); ok {
+				state.add(shared)
 			}
 			state.Policies = append(state.Policies, shown)
 		}

@@ -94,6 +94,20 @@ export function policies(body, status) {
   });
 }
 
+// shards shows the groups of shards that the last sweeps have found.
+export function shards(section, status) {
+  const list = status.roots.flatMap((r) => r.shard_groups.map((g) => [`${r.label} ${g.name}`, { r, g }]));
+  const more = status.roots.reduce((n, r) => n + r.shard_groups_found, 0) - list.length;
+  section.hidden = list.length === 0;
+  keyed(section.querySelector("tbody"), list, () => { const tr = cells(6); tr.children[0].className = "name"; for (let i = 1; i < 5; i++) tr.children[i].className = "number"; return tr; }, (tr, { r, g }) => {
+    const now = Date.parse(r.clock.known ? r.clock.latest : status.now);
+    fill(tr, [(status.roots.length > 1 ? r.label + " " : "") + g.name, g.shards, g.members, g.unowned, g.moving, g.planned ? `${ago(now - Date.parse(g.planned))} ago` : "no plan"]);
+    tr.children[3].dataset.level = g.unowned ? "warn" : "";
+  });
+  put(byId("more-groups"), `and ${count(more, "more group")}`);
+  byId("more-groups").hidden = more <= 0;
+}
+
 // leaderName names the active reaper.
 export const leaderName = (l) => `${visible(l.owner) || "another library's entry"}${l.host ? ` (host ${visible(l.host)}, pid ${l.pid})` : ""}${l.self ? ", this one" : ""}`;
 

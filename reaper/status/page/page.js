@@ -1,7 +1,7 @@
 // The page asks the reaper every two seconds and shows what it says. All text goes in
 // by textContent: names and owners may be any text.
 import { ago, byId, clock, count, el, keyed, noun, put, span } from "./dom.js";
-import { charts, facts, leaderName, policies } from "./below.js";
+import { charts, facts, leaderName, policies, shards } from "./below.js";
 import { detail, old, row } from "./rows.js";
 
 const every = 2000;
@@ -71,6 +71,7 @@ function show() {
   table(status, locks);
   charts(byId("charts"), status);
   policies(byId("policy-table").tBodies[0], status);
+  shards(byId("sharing"), status);
   facts(byId("healths"), status);
   put(byId("roots"), status.roots.map((r) => `${r.name ? r.name + " " : ""}${r.root} on ${(r.servers || []).join(", ")}`).join("; "));
   if (!document.body.dataset.ready) performance.mark("ready");
