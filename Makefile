@@ -3,12 +3,14 @@
 
 STATICCHECK_VERSION := v0.7.0
 GOVULNCHECK_VERSION := v1.7.0
+GORELEASER_VERSION  := v2.15.1
 
 # The tools' file names carry their version and Go's, so a change of either builds
 # them again.
 GOVERSION   := $(shell go env GOVERSION)
 STATICCHECK := bin/staticcheck-$(STATICCHECK_VERSION)-$(GOVERSION)
 GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
+GORELEASER  := bin/goreleaser-$(GORELEASER_VERSION)-$(GOVERSION)
 
 # The packages whose tests need no server.
 UNIT = $(shell go list ./... | grep -v /integration)
@@ -40,7 +42,7 @@ FUZZTIME ?= 30s
 TICKET ?= 1m
 RENEWALS ?= 10
 
-.PHONY: help demo playground test compiled alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test compiled alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint released snapshot fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -175,6 +177,13 @@ lint: $(STATICCHECK) $(GOVULNCHECK) ## formatting, vet (for Windows and macOS to
 		then echo 'govulncheck: nothing checked: its database cannot be reached'; \
 		else cat bin/govulncheck.out; exit 1; fi
 
+released: ## each nested module, released to a proxy in a folder, fetched into an empty module and built
+	HOLDFAST_RELEASE=1 HOLDFAST_NO_INSTALL=1 go test -count=1 -timeout 30m -run '^TestReleasedModules$$' ./integration
+
+snapshot: $(GORELEASER) ## the archives of a release, in dist (with SBOMs if syft is installed)
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean $(if $(shell command -v syft),,--skip=sbom)
+
 fmt: ## format the code
 	gofmt -w .
 
@@ -191,3 +200,7 @@ $(STATICCHECK):
 $(GOVULNCHECK):
 	GOBIN=$(CURDIR)/bin go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 	mv bin/govulncheck $@
+
+$(GORELEASER):
+	GOBIN=$(CURDIR)/bin go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	mv bin/goreleaser $@

@@ -72,7 +72,7 @@ func TestDocsOfPackagesNameNoTest(t *testing.T) {
 // follow the link.
 func TestDocsLinkToWhatIsThere(t *testing.T) {
 	link := regexp.MustCompile("\\]\\(([^):#]+)\\)(?:: ((?:`\\w+`(?:, )?)+))?")
-	for _, doc := range documents(t, ".md") {
+	for _, doc := range append(documents(t, ".md"), "../llms.txt") {
 		for _, m := range link.FindAllStringSubmatch(text(t, doc), -1) {
 			path, names := filepath.Join(filepath.Dir(doc), m[1]), regexp.MustCompile(`\w+`).FindAllString(m[2], -1)
 			if _, err := os.Stat(path); err != nil {

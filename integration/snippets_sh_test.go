@@ -50,6 +50,7 @@ var rules = []rule{
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
 	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},
 	{`^(docker|kubectl|systemctl|sudo|crontab) `, (*console).files, "it changes the machine or a cluster: that the files are there is checked; what is in them, by integration/deploy"},
+	{`^gh attestation `, nil, "it needs a release: the workflow of a release runs it"},
 	{`^curl `, nil, "TestReaperPage asks for it, of a port that is free"},
 	{`^grep .*zkCli\.sh`, nil, "TestReaperACLs runs each command of the file on a server"},
 	{`^reaper( --config \S+)?( --listen \S+)?( |$)`, (*console).daemon, ""},

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,8 @@ func read(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// TestDockerfile: the Dockerfile's build command makes a static binary that has time zones. The
-// image's base is empty, and its user is not root.
+// TestDockerfile: the Dockerfile's build command makes static binaries that have time zones and say
+// their version. The image's base is empty, and its user is not root.
 func TestDockerfile(t *testing.T) {
 	file := read(t, folder, "Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM `).Split(file, -1)
@@ -33,34 +34,52 @@ func TestDockerfile(t *testing.T) {
 	if user == nil || user[1] == "0" || user[2] == "0" {
 		t.Errorf("user %q: must be a number, for Kubernetes to see that it is not root", user)
 	}
-	if wants := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../../go.mod"))[1]; !strings.Contains(file, "FROM golang:"+wants+" ") {
+	if wants := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../../go.mod"))[1]; !strings.Contains(file, " golang:"+wants+" ") {
 		t.Errorf("go.mod asks for Go %s", wants)
 	}
-	build := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 go build .*)$`).FindStringSubmatch(file)
-	if build == nil {
-		t.Fatal("no command that builds without cgo")
+	build := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*)$`).FindStringSubmatch(file)
+	app := regexp.MustCompile(`(?m)^ENV APP=(.*)$`).FindStringSubmatch(file)
+	if build == nil || app == nil {
+		t.Fatal("no command that builds without cgo, or no package for the version")
 	}
-	binary := filepath.Join(t.TempDir(), "reaper")
-	command := strings.Replace(build[1], "-o /reaper ", "-buildvcs=false -o "+binary+" ", 1)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	bin := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(build[1], "-o /bin/ ", "-buildvcs=false -o "+bin+"/ ", 1))
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "GOOS=linux")
+	cmd.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=", "APP="+app[1], "RELEASE=v1.2.3", "COMMIT=0123456789abcdef")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
+		t.Fatalf("%s: %v\n%s", build[1], err, out)
 	}
+	for name, version := range map[string]string{"holdfast": "version", "reaper": "--version"} {
+		if !strings.Contains(final, "/bin/"+name) {
+			t.Errorf("the image has no %s", name)
+		}
+		binary := filepath.Join(bin, name)
+		checkStatic(t, binary)
+		if runtime.GOOS != "linux" {
+			continue
+		}
+		if out, err := exec.CommandContext(t.Context(), binary, version).CombinedOutput(); err != nil || !strings.Contains(string(out), " v1.2.3 0123456789ab, ") {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+	}
+}
+
+// checkStatic: a binary needs no library and no loader, and has time zones.
+func checkStatic(t *testing.T, binary string) {
+	t.Helper()
 	f, err := elf.Open(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC }) {
-		t.Error("it is not static")
+		t.Errorf("%s is not static", binary)
 	}
 	if libraries, err := f.ImportedLibraries(); err == nil && len(libraries) > 0 {
-		t.Errorf("it needs %q", libraries)
+		t.Errorf("%s needs %q", binary, libraries)
 	}
 	if !strings.Contains(read(t, binary), "Pacific/Kiritimati") {
-		t.Error("it has no time zones")
+		t.Errorf("%s has no time zones", binary)
 	}
 }
 
