@@ -274,22 +274,49 @@ func TestDeleteDeniedLater(t *testing.T) {
 	})
 }
 
-// TestTryLockThatMayNotPurge: if the ACL forbids a client to delete an expired entry, its TryLock
-// returns ErrDenied, and does not wait.
-func TestTryLockThatMayNotPurge(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		w.lock(a, "x")
-		w.kill("a")
-		setACL := func(perms int32) {
-			w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(perms))
-		}
-		setACL(zk.PermAll &^ zk.PermDelete)
-		defer setACL(zk.PermAll)
-		time.Sleep(2 * ttl)
-		out := w.outcome(start(func() (*lock.Hold, error) { return b.Mutex("x").TryLock(w.ctx) }))
-		fails(t, out.err, lock.ErrDenied, "delete below /locks/x", keptOut)
-	})
+// TestCallsThatMayNotPurge: if the ACL forbids a client to delete an expired entry, its TryLock returns
+// ErrDenied, and does not wait. A Lock waits, and its final error names the ACL.
+func TestCallsThatMayNotPurge(t *testing.T) {
+	for name, call := range map[string]struct {
+		take func(*world, *lock.Client) (*lock.Hold, error)
+		want error
+	}{
+		"TryLock": {func(w *world, c *lock.Client) (*lock.Hold, error) { return c.Mutex("x").TryLock(w.ctx) }, lock.ErrDenied},
+		"Lock":    {func(w *world, c *lock.Client) (*lock.Hold, error) { return c.Mutex("x").Lock(w.limited(ttl)) }, lock.ErrHeld},
+		"Lock by itself": {func(w *world, c *lock.Client) (*lock.Hold, error) {
+			return c.Mutex("x", lock.WithMetadata(map[string]string{"a": "b"})).Lock(w.limited(ttl))
+		}, lock.ErrHeld},
+		"LockAll": {func(w *world, c *lock.Client) (*lock.Hold, error) {
+			_, err := c.LockAll(w.limited(ttl), "x", "y")
+			return nil, err
+		}, lock.ErrHeld},
+	} {
+		subtest(t, name, locktest.Options{}, func(w *world) {
+			a, b := w.client("a"), w.client("b")
+			h := w.lock(a, "x")
+			w.kill("a")
+			setACL := func(perms int32) {
+				w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(perms))
+			}
+			setACL(zk.PermAll &^ zk.PermDelete)
+			defer func() {
+				setACL(zk.PermAll)
+				w.Heal("a")
+				time.Sleep(2 * ttl)
+			}()
+			time.Sleep(2 * ttl)
+			began := time.Now()
+			err := second(call.take(w, b))
+			fails(w, err, call.want, "delete below /locks/x", keptOut)
+			if call.want != lock.ErrHeld {
+				isTrue(w, time.Since(began) < time.Second, "the try took %v", time.Since(began))
+				return
+			}
+			mustBe(w, err, context.DeadlineExceeded)
+			var held *lock.HeldError
+			isTrue(w, errors.As(err, &held) && held.Entry == h.EntryPath() && held.Owner != "" && errors.Is(held.Trouble, lock.ErrDenied), "%v", err)
+		})
+	}
 }
 
 // TestParentThatCannotBeDeleted: if the ACL denies the deletion of a lock's parent, Unlock

@@ -90,14 +90,22 @@ type HeldError struct {
 	// Expires is the end of the entry's lease unless the owner renews it, in ensemble time as this
 	// client last knew it. It is zero if unknown.
 	Expires time.Time
+	// Trouble is why the entry may stay longer than its lease: an ACL keeps this client from reading
+	// or deleting it, or it is another library's and has stayed for the lock's TTL and grace. It is nil
+	// if no such reason is known. HeldError does not match it.
+	Trouble error
 }
 
 func (e *HeldError) Error() string {
-	if e.Owner == "" {
-		return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, printable(e.Entry))
+	by := printable(e.Entry)
+	if e.Owner != "" {
+		by = fmt.Sprintf("%s (host %s, pid %d), whose lease ends at %s unless renewed",
+			printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
 	}
-	return fmt.Sprintf("lock %q: %v: %s (host %s, pid %d), whose lease ends at %s unless renewed",
-		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
+	if e.Trouble != nil {
+		by += "; " + e.Trouble.Error()
+	}
+	return fmt.Sprintf("lock %q: %v: %s", e.Lock, ErrHeld, by)
 }
 
 // mostShown is the largest number of bytes that a message shows of another client's text.
@@ -120,7 +128,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // heldError returns the error for an entry in the way of the named lock. now is ensemble time.
 func heldError(lock string, b *queue.Blocked, now znode.Now) *HeldError {
-	h := &HeldError{Lock: lock, Entry: b.Path}
+	h := &HeldError{Lock: lock, Entry: b.Path, Trouble: b.Trouble}
 	if b.Entry != nil && b.Entry.Leased() {
 		r := &b.Entry.Record
 		h.Owner, h.Host, h.PID, h.Expires = r.Owner, r.Host, r.PID, b.Entry.Expires(now)

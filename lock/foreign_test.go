@@ -133,6 +133,52 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestForeignContenderThatStays: a waiter warns once of another library's entry that has stayed ahead
+// for the lock's TTL and grace, with its path, age and session, and the waiter's final error says so.
+// It warns of no entry that goes before.
+func TestForeignContenderThatStays(t *testing.T) {
+	take := map[string]func(*lock.Client, context.Context) (*lock.Hold, error){
+		"a mutex": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.Mutex("x").Lock(ctx) },
+		"barging": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
+			return c.Mutex("x", lock.WithBarging()).Lock(ctx)
+		},
+		"a semaphore": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
+			return c.Semaphore("x", 1).Acquire(ctx, 1)
+		},
+	}
+	for name, take := range take {
+		for flags, says := range map[int32]string{0: "without a session", zk.FlagEphemeral: "session 0x"} {
+			subtest(t, name+", "+says, locktest.Options{}, func(w *world) {
+				a, z := w.client("a"), w.raw("other")
+				w.unlock(w.lock(a, "y"))
+				w.create(z, "/locks/x", "", 0)
+				const stay = "stays ahead"
+				for _, stays := range []bool{false, true} {
+					path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", flags|zk.FlagSequence)
+					time.Sleep(time.Minute)
+					ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
+					ch := start(func() (*lock.Hold, error) { return take(a, ctx) })
+					if !stays {
+						time.Sleep(ttl)
+						w.remove(z, path)
+						w.unlock(w.await(ch).hold)
+						equal(w, "warnings of an entry that went", strings.Count(w.logged(), stay), 0)
+						cancel()
+						continue
+					}
+					out := <-ch
+					fails(w, out.err, lock.ErrHeld, path, stay, says)
+					mustBe(w, out.err, context.DeadlineExceeded)
+					equal(w, "warnings", strings.Count(w.logged(), stay), 1)
+					mustSay(w, errors.New(w.logged()), `"ahead":"`+path+`"`, `"age":"`, `"session":"`)
+					cancel()
+					w.remove(z, path)
+				}
+			})
+		}
+	}
+}
+
 // TestEntryWithNodeBelowIt: ZooKeeper refuses to delete an entry that has a child. TryLock returns
 // ErrForeign, and Unlock an UnlockError. A waiter enters after the child is deleted.
 func TestEntryWithNodeBelowIt(t *testing.T) {

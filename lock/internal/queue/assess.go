@@ -74,7 +74,7 @@ func (v *view) assess(ctx context.Context, n znode.Name, before *sighting, watch
 			return before, err
 		}
 		before = v.sightingOf(before, znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat)), changed)
-		v.blocker(&Blocked{Path: v.path(n), Entry: &before.entry})
+		v.blocker(&Blocked{Path: v.path(n), Entry: &before.entry, Trouble: v.trouble})
 		v.removeOrphan(&before.entry)
 		knew := v.Clock.Now()
 		verdict, wait := v.judge(before, knew)

@@ -151,6 +151,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		return w.unread(ctx, name, false, err)
 	}
 	w.seen = s
+	w.clear(s)
 	switch {
 	case s.expired:
 		return w.purgeAhead(ctx)

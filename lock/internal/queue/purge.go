@@ -50,7 +50,7 @@ func (w *waiter) purgeAhead(ctx context.Context) error {
 	}
 	w.p = position{}
 	if err := w.deleteExpired(ctx, dead); err != nil {
-		return w.notPurged(ctx, err)
+		return w.notPurged(ctx, dead, err)
 	}
 	if w.Kind != znode.Semaphore && settled() {
 		w.p = positionOf(names, self, w.rules(0))
@@ -73,7 +73,7 @@ func (w *waiter) purge(ctx context.Context, dead ...*sighting) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	return w.notPurged(ctx, w.deleteEach(ctx, dead))
+	return w.notPurged(ctx, dead, w.deleteEach(ctx, dead))
 }
 
 // purgeDue reads the holders that must be read now, purges those that have expired, and reports
@@ -97,38 +97,32 @@ func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged 
 		}
 		switch {
 		case purgeDenied(err): // some may have been deleted
-			w.warn(w.parent, err, "expired entries ahead cannot be deleted; waiting until another client does")
+			w.warnDenied(dead, err)
 			_, err = w.awaitChange(ctx, pollEvery, nil, changed)
 			return true, err
 		case err != nil:
-			return true, w.notPurged(ctx, err)
+			return true, w.notPurged(ctx, dead, err)
 		}
 		if purged = purged || len(dead) > 0; zkconn.Fired(changed) {
 			break
 		}
 	}
+	w.checkHolders()
 	return purged, nil
 }
 
-// notPurged handles the error of a purge. If the purge was denied, a try returns err, and a waiter
+// notPurged handles the error of a purge of those entries. If the purge was denied, a try returns err, and a waiter
 // pauses for pollEvery, because another client may be allowed to purge. After any other error it
 // pauses for 50 ms; the caller then reads again.
-func (w *waiter) notPurged(ctx context.Context, err error) error {
+func (w *waiter) notPurged(ctx context.Context, dead []*sighting, err error) error {
 	switch {
 	case err == nil, purgeDenied(err) && w.trying:
 		return err
 	case purgeDenied(err):
-		w.warn(w.parent, err, "expired entries ahead cannot be deleted; waiting until another client does")
+		w.warnDenied(dead, err)
 		return w.e.Pause(ctx, pollEvery)
 	}
 	return w.e.Pause(ctx, 50*time.Millisecond)
-}
-
-// warn logs a warning about the entries at the path, once while this client uses the lock.
-func (w *waiter) warn(path string, err error, warning string) {
-	if w.lock.warnOnce(warning) {
-		w.Log.Warn().Err(err).Str("lock", w.Lock).Str("ahead", path).Msg(warning)
-	}
 }
 
 // purgeDenied reports whether a purge has failed because this client cannot delete the entries.

@@ -129,6 +129,9 @@ func (r *Request) prefix(tag string) string {
 type Blocked struct {
 	Path  string       // path of the contender's entry, or of the lock if no contender is known
 	Entry *znode.Entry // the contender's entry as it was read; nil: not read
+	// Trouble is why the entry may stay in the way longer than by its lease, such as an ACL; nil: no
+	// reason is known.
+	Trouble error
 }
 
 func (b *Blocked) Error() string { return "in the way: " + b.Path }

@@ -135,7 +135,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 			return err
 		}
 		if c.noteSeen(s); !s.expired {
-			return await(ctx, s.changed, s.wait)
+			return await(ctx, s.changed, max(s.wait, c.warnOfForeign(s)))
 		}
 	}
 	return nil

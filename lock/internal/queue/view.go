@@ -22,6 +22,7 @@ type view struct {
 	lock   *lockState
 
 	blocker func(*Blocked)       // receives the contender in the way
+	trouble error                // see [Blocked.Trouble]
 	seen    *sighting            // the contender in the way of a try or a barging request; nil: none so far
 	known   map[string]*sighting // a barging request's last reads of other contenders, by name
 

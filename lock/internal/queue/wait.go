@@ -152,6 +152,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		return w.unread(ctx, name, settled(), err)
 	}
 	w.seen = s
+	w.clear(s)
 	w.note(s, settled())
 	switch {
 	case w.p.shares:
@@ -164,7 +165,7 @@ func (w *waiter) follow(ctx context.Context) error {
 		return w.followForeign(ctx, s)
 	}
 	if !s.entry.Leased() {
-		w.warn(w.path(name), s.entry.Err, "the entry ahead is damaged or of another version, and never purged: delete it by hand if no client owns it")
+		w.warn(w.path(name), s, s.entry.Err, "the entry ahead is damaged or of another version, and never purged: delete it by hand if no client owns it")
 	}
 	_, err = w.awaitChange(ctx, s.wait, s.changed, nil)
 	return err
@@ -193,8 +194,7 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 	case errors.Is(err, zk.ErrNoNode):
 		return w.settle(ctx)
 	case errors.Is(err, zk.ErrNoAuth):
-		w.blocker(&Blocked{Path: w.path(name)})
-		w.warn(w.path(name), err, "the entry ahead cannot be read, its ACL does not let us; retrying until it has gone")
+		w.warn(w.path(name), &sighting{entry: znode.Entry{Name: name}}, err, "the entry ahead cannot be read, its ACL does not let us; retrying until it has gone")
 		if w.trying {
 			return &Blocked{Path: w.path(name)}
 		}
@@ -272,6 +272,9 @@ func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 			default:
 				wait, left = before.wait, before.changed
 			}
+		}
+		if late := w.warnOfForeign(foreign); late > 0 && (wait < 0 || late < wait) {
+			wait = late
 		}
 		if again, err = w.awaitChange(ctx, wait, foreign.changed, left); err != nil {
 			return err
