@@ -50,7 +50,7 @@ func TestServersOfAnotherAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := cfg.Options()
+	opts, err := cfg.Options(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func TestTLSAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := cfg.Options()
+	opts, err := cfg.Options(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -391,7 +391,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts, err := cfg.Options(kerberos.FromPolicy)
+		opts, err := cfg.Options(t.Context(), kerberos.FromPolicy)
 		if err != nil {
 			t.Fatal(err)
 		}

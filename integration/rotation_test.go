@@ -42,7 +42,7 @@ func TestPasswordRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts, err := cfg.Options()
+		opts, err := cfg.Options(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -338,7 +338,7 @@ func TestSASLAsDocumented(t *testing.T) {
 	text := strings.NewReplacer(`"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf("%q", s.secure),
 		"ca_file: ca.pem", "ca_file: ca.pem\n    cert_file: svc.pem\n    key_file: svc.key").Replace(client[1])
 	cfg := must(policy.Parse(filepath.Join(dir, "config.yaml"), []byte(text)))(t)
-	locks, err := lock.Dial(s.ctx, cfg.ZooKeeper.Servers, must(cfg.Options())(t)...)
+	locks, err := lock.Dial(s.ctx, cfg.ZooKeeper.Servers, must(cfg.Options(s.ctx))(t)...)
 	if err != nil {
 		t.Fatal(err)
 	}

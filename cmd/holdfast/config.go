@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
@@ -144,7 +143,7 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 			err = fmt.Errorf("%s: %w", file, err)
 		} else if passwords { // the errors of Options name the file and the key
 			err = app.ForEachRoot(cfg, func(n policy.Named) error {
-				_, err := app.Read(ctx, func() ([]lock.Option, error) { return app.Options(n.Config) })
+				_, err := app.Options(ctx, n.Config)
 				return err
 			})
 		}

@@ -218,7 +218,7 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 				t.Errorf("the NetworkPolicy does not let it reach %s: %v", server, err)
 			}
 		}
-		if _, err := c.Options(); err != nil { // also reads the files that the configuration names
+		if _, err := c.Options(t.Context()); err != nil { // also reads the files that the configuration names
 			t.Error(err)
 		}
 		if example := strings.Contains(text, ":2281"); example != (c.ZooKeeper.Auth != nil) || example != (c.ZooKeeper.TLS != nil) {

@@ -116,13 +116,13 @@ policies:
 	if err != nil {
 		log.Fatal(err)
 	}
-	opts, err := cfg.Options()
+	start, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	opts, err := cfg.Options(start)
 	if err != nil {
 		log.Fatal(err)
 	}
-	opts = append(opts, lock.WithDialer(ensemble.Dial)) // only this example needs it
-	start, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
+	opts = append(opts, lock.WithDialer(ensemble.Dial))         // only this example needs it
 	locks, err := lock.Dial(start, ensemble.Servers(), opts...) // a service: cfg.ZooKeeper.Servers
 	if err != nil {
 		log.Fatal(err)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -146,8 +147,28 @@ var ErrUnusable = errors.New("the configuration names something that cannot be u
 //
 // Options reads the files with the password and the certificates. A missing or empty password is an
 // error, and so is a password's or a key's file that every user of the machine can read or write.
-// Errors match [ErrUnusable], and have the key's position in the configuration's file.
-func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
+// Errors match [ErrUnusable], and have the key's position in the configuration's file. If ctx ends
+// first, for example while a file is a pipe without a writer, the error wraps ctx's cause, and the
+// goroutine that reads is left behind.
+func (c *Config) Options(ctx context.Context, kerberos ...Kerberos) ([]lock.Option, error) {
+	type result struct {
+		options []lock.Option
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		options, err := c.options(kerberos)
+		done <- result{options, err}
+	}()
+	select {
+	case r := <-done:
+		return r.options, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("reading what the configuration names: %w", context.Cause(ctx))
+	}
+}
+
+func (c *Config) options(kerberos []Kerberos) ([]lock.Option, error) {
 	options := []lock.Option{
 		lock.WithRoot(c.Root),
 		lock.WithPolicies(c.Policies),

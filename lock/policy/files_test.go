@@ -119,7 +119,7 @@ func TestFileMistakes(t *testing.T) {
 		{"roots:\n- {name: a, root: /a}\nzookeeper: {tls: {ca_file: none.pem}}", ":3:28: zookeeper.tls.ca_file: ", "none.pem: no such file"},
 	} {
 		c := files(t, test.config+"\n", good)
-		options, err := c.Each()[0].Options()
+		options, err := c.Each()[0].Options(t.Context())
 		if options != nil || err == nil {
 			t.Errorf("%s: %d options, %v", test.config, len(options), err)
 			continue
@@ -137,7 +137,7 @@ func TestFileMistakes(t *testing.T) {
 	if err := os.Chmod(c.ZooKeeper.TLS.KeyFile, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Options(); err == nil || !strings.Contains(err.Error(), "key_file: ") || !strings.Contains(err.Error(), "mode 0644") {
+	if _, err := c.Options(t.Context()); err == nil || !strings.Contains(err.Error(), "key_file: ") || !strings.Contains(err.Error(), "mode 0644") {
 		t.Errorf("a key that everybody may read: %v", err)
 	}
 }

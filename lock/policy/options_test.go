@@ -26,7 +26,7 @@ func TestOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts, err := cfg.Options()
+		opts, err := cfg.Options(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestOptions(t *testing.T) {
 func TestOptionsWithoutPassword(t *testing.T) {
 	cfg := policy.Default()
 	cfg.ZooKeeper.Auth = &policy.Auth{User: "u", PasswordEnv: "HOLDFAST_TEST_NONE"}
-	if opts, err := cfg.Options(); opts != nil || err == nil || !strings.Contains(err.Error(), "zookeeper.auth.password_env: ") {
+	if opts, err := cfg.Options(t.Context()); opts != nil || err == nil || !strings.Contains(err.Error(), "zookeeper.auth.password_env: ") {
 		t.Errorf("%d options, %v", len(opts), err)
 	}
 }
@@ -93,7 +93,7 @@ roots:
 		t.Fatal(err)
 	}
 	for i, follows := range []bool{true, false, true} {
-		opts, err := cfg.Each()[i].Options()
+		opts, err := cfg.Each()[i].Options(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

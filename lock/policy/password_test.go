@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -69,7 +70,7 @@ func TestPassword(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			config := Default()
 			config.ZooKeeper.Auth = test.auth
-			options, err := config.Options()
+			options, err := config.Options(context.Background())
 			if test.rule != "" {
 				if err == nil || !strings.Contains(err.Error(), test.rule) || !strings.Contains(err.Error(), "zookeeper.auth.password_") {
 					t.Errorf("error is %v, want the key and %q", err, test.rule)

@@ -97,7 +97,7 @@ func TestRotatedAuthority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts, err := cfg.Options()
+		opts, err := cfg.Options(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func TestSASLDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := cfg.Options()
+	opts, err := cfg.Options(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestGSSAPI(t *testing.T) {
 	} {
 		broken := errors.New("no ticket")
 		var got policy.SASL
-		opts, err := parse(keys).Options(func(s policy.SASL) (lock.SASL, error) {
+		opts, err := parse(keys).Options(context.Background(), func(s policy.SASL) (lock.SASL, error) {
 			got = s
 			return mechanism{errors.Join(lock.ErrDenied, broken)}, nil
 		})
@@ -96,7 +96,7 @@ func TestGSSAPI(t *testing.T) {
 		{"principal: u, keytab: none", []policy.Kerberos{fails}, "zookeeper.sasl.keytab: the file that stands there"},
 		{"principal: u, keytab: open", []policy.Kerberos{fails}, "zookeeper.sasl.keytab: " + filepath.Join(dir, "open") + " has mode 0644"},
 	} {
-		opts, err := parse(test.keys).Options(test.with...)
+		opts, err := parse(test.keys).Options(context.Background(), test.with...)
 		if opts != nil || err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %d options, %v, want %q", test.keys, len(opts), err, test.says)
 		}

@@ -201,7 +201,9 @@ func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 }
 
 // Options returns the client options of the configuration, with Kerberos if it is configured.
-func Options(cfg *policy.Config) ([]lock.Option, error) { return cfg.Options(kerberos.FromPolicy) }
+func Options(ctx context.Context, cfg *policy.Config) ([]lock.Option, error) {
+	return cfg.Options(ctx, kerberos.FromPolicy)
+}
 
 // Dial connects a client with the configuration; further options take precedence. It waits for a
 // session for at most the session timeout, or until ctx ends. An error that matches
@@ -209,11 +211,10 @@ func Options(cfg *policy.Config) ([]lock.Option, error) { return cfg.Options(ker
 func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	TellRoots(cfg, log)
 	z := cfg.ZooKeeper
-	// The password's file may be a pipe without a writer.
-	configured, err := Read(ctx, func() ([]lock.Option, error) { return Options(cfg) })
+	configured, err := Options(ctx, cfg)
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("connecting to ZooKeeper: reading what the configuration names: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("connecting to ZooKeeper: %w", err)
 	case err != nil:
 		return nil, &Exit{StatusUsage, err}
 	}

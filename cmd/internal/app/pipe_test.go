@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -38,7 +39,7 @@ func TestPasswordPipe(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it still waits for a writer of the pipe")
 	}
-	if w, err := syscall.Open(pipe, syscall.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // let the reader end
-		syscall.Close(w)
+	if w, err := os.OpenFile(pipe, os.O_WRONLY, 0); err == nil { // lets the reader end; waits for it
+		w.Close()
 	}
 }

@@ -149,7 +149,7 @@ func (p *patient) examine() Report {
 	r, err := Examine(limited, Options{
 		Config: p.config, Watch: 5 * time.Second, Log: zerolog.Nop(), fewTxns: p.few,
 		Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
-			configured, err := p.config.Options()
+			configured, err := p.config.Options(ctx)
 			if err != nil {
 				return nil, err
 			}
