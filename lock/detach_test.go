@@ -104,25 +104,26 @@ func TestAmbiguousDetach(t *testing.T) {
 	})
 }
 
-// TestDetachInDoubt: the reply to Detach is lost with the connection. If another client attaches or
-// the lease ends before the outcome is known, Detach returns the error of the table. If the Attach
-// was undone, the returned ticket is valid.
+// TestDetachInDoubt: the reply to Detach is lost with the connection. If the lease ends before the
+// outcome is known, or another client attaches and unlocks, Detach returns the error of the table. If
+// the attached hold lasts, Detach has succeeded; if the Attach was undone, the ticket is valid.
 func TestDetachInDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		meanwhile func(w *world, c *lock.Client, early lock.Ticket)
-		want      []error // nil: the returned ticket is valid
+		want      []error // nil: Detach succeeds
 		not       []error
+		again     error // of an attach with the returned ticket
 	}{
-		{"attached to", func(w *world, c *lock.Client, early lock.Ticket) { w.attach(c, early) }, []error{lock.ErrLost, lock.ErrAttached}, nil},
-		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{lease.ErrWentSince}, []error{lock.ErrRemoved}},
+		{"attached to", func(w *world, c *lock.Client, early lock.Ticket) { w.attach(c, early) }, nil, nil, lock.ErrAttached},
+		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{lease.ErrWentSince}, []error{lock.ErrRemoved}, nil},
 		{"attached to, and put back", func(w *world, c *lock.Client, early lock.Ticket) {
 			w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") }, locktest.Fault{Delay: 2 * time.Second})
 			ctx := w.limited(time.Second)
 			mustBe(w, second(c.Attach(ctx, early)), context.DeadlineExceeded)
 			w.until("it is put back", func() bool { return w.record(early.EntryPath()).Detached })
-		}, nil, nil},
-		{"expired", func(w *world, c *lock.Client, _ lock.Ticket) { w.await(w.queue(w.ctx, c, "x")) }, []error{lock.ErrLost, lock.ErrExpired}, []error{lock.ErrRemoved}},
+		}, nil, nil, nil},
+		{"expired", func(w *world, c *lock.Client, _ lock.Ticket) { w.await(w.queue(w.ctx, c, "x")) }, []error{lock.ErrLost, lock.ErrExpired}, []error{lock.ErrRemoved}, nil},
 	} {
 		subtest(t, tt.name, locktest.Options{}, func(w *world) {
 			a, c := w.client("a"), w.client("c")
@@ -144,7 +145,9 @@ func TestDetachInDoubt(t *testing.T) {
 			for _, not := range tt.not {
 				isTrue(w, !errors.Is(got.err, not), "%v is one that is %q", got.err, not)
 			}
-			if tt.want == nil {
+			if tt.again != nil {
+				mustBe(w, second(c.Attach(w.ctx, ticket)), tt.again)
+			} else if tt.want == nil {
 				w.finish(w.attach(c, ticket))
 			}
 		})

@@ -71,11 +71,11 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that has already ended, for the reason why. The entry's version is -1,
-// so a delete of the node succeeds at any version.
+// InitEnded sets up an entry that has already ended, for the reason why. It has no keeper, and no last
+// write: see [DeleteIf].
 func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
 	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
-	e.state, e.why, e.version, e.ctx = Ended, why, -1, context.Background()
+	e.state, e.why, e.ctx = Ended, why, context.Background()
 }
 
 // change calls f with e.mu held. If f has changed the state, change then calls the owner's Changed,

@@ -171,10 +171,10 @@ func TestWroteSince(t *testing.T) {
 // TestLateReplyNamesItsWrite: a reply to an abandoned write changes nothing.
 func TestLateReplyNamesItsWrite(t *testing.T) {
 	e, _, _ := testEntry(Queued)
-	e.writing = &write{ttl: time.Minute, first: at(time.Second)}
-	late := &write{ttl: time.Hour, doubt: true, flying: true}
-	e.acknowledge(late, at(time.Second), 9, 5, 0, 0, at(time.Second))
-	e.postpone(late)
+	e.writing = &write{e: e, ttl: time.Minute, first: at(time.Second)}
+	late := &write{e: e, ttl: time.Hour, doubt: true, flying: true}
+	late.acknowledge(at(time.Second), 9, 5, 0, 0, at(time.Second))
+	late.postpone()
 	if e.version != 0 || e.session != testSession || e.lease != (lease{at(0), testTTL}) || e.writing == nil || e.writing == late {
 		t.Errorf("%+v", e)
 	}
@@ -189,7 +189,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	first := e.Err()
 	e.Lose(errors.New("another reason"))
 	e.Vanished()
-	e.writtenBy(nil)
+	e.overwritten(ErrTaken)
 	if e.Withdraw() {
 		t.Error("withdrew what had ended")
 	}
@@ -240,8 +240,8 @@ func TestEachChangeIsReportedOnce(t *testing.T) {
 		{"lost", func(e *Entry) { e.Lose(ErrMaxHold) }, Held, ErrMaxHold, true},
 		{"removed", (*Entry).Vanished, Held, ErrRemoved, true},
 		{"a waiter's removed", (*Entry).Vanished, Queued, ErrGone, false},
-		{"overwritten", func(e *Entry) { e.writtenBy(nil) }, Held, ErrTaken, true},
-		{"a waiter's overwritten", func(e *Entry) { e.writtenBy(nil) }, Queued, ErrGone, false},
+		{"overwritten", func(e *Entry) { e.overwritten(ErrTaken) }, Held, ErrTaken, true},
+		{"a waiter's overwritten", func(e *Entry) { e.overwritten(ErrTaken) }, Queued, ErrGone, false},
 		{"expired", func(e *Entry) { e.tick(at(time.Hour)) }, Held, ErrExpired, true},
 	} {
 		e, o, _ := testEntry(Queued)
@@ -360,33 +360,33 @@ func TestWriteInDoubtIsRepeated(t *testing.T) {
 		t.Fatalf("begun %+v, and another one beside it", first)
 	}
 	shortened := lease{at(time.Second), short}.end()
-	e.postpone(first) // refused
+	first.postpone() // refused
 	if e.writing != nil || e.end() != (lease{at(0), testTTL}).end() {
 		t.Errorf("a write that was refused counts: %+v", e.writing)
 	}
 
 	again := e.tick(*now)
-	e.suspect(again)
-	e.postpone(again) // no read shows its outcome
+	again.suspect()
+	again.postpone() // no read shows its outcome
 	for range 3 {
 		if e.end() != shortened {
 			t.Fatalf("in doubt it ends at %v, want %v", e.end(), shortened)
 		}
 		*now = at(now.Mono + 100*ms)
-		if probable, known, pending := e.lastWrite(); probable != 1 || known != 0 || !slices.Equal(pending, again.data) {
-			t.Errorf("the last write left version %d or %d, and %s", probable, known, pending)
+		if w := e.Last(nil); w.version != 1 || w.acknowledged != 0 || !slices.Equal(w.pending, again.data) {
+			t.Errorf("the last write left version %d or %d, and %s", w.version, w.acknowledged, w.pending)
 		}
-		if e.nextTTL = time.Hour; e.tick(*now) != again || !(e.bytesInDoubt(again) != nil) {
+		if e.nextTTL = time.Hour; e.tick(*now) != again || !again.inDoubt() {
 			t.Fatal("another write was begun while one is in doubt")
 		}
-		e.postpone(again)
+		again.postpone()
 	}
-	e.acknowledge(again, again.first, 9, 1, 0, time.Second, *now)
+	again.acknowledge(again.first, 9, 1, 0, time.Second, *now)
 	if e.end() != shortened || e.writing != nil || e.version != 1 || !e.WrittenIn(9) {
 		t.Errorf("acknowledged: %+v", e)
 	}
-	if _, _, pending := e.lastWrite(); pending != nil {
-		t.Errorf("pending %s", pending)
+	if w := e.Last(nil); w.pending != nil {
+		t.Errorf("pending %s", w.pending)
 	}
 }
 
@@ -398,12 +398,12 @@ func TestGrantIsRecorded(t *testing.T) {
 	if err := e.Grant(t.Context(), at(1), Never); err != nil {
 		t.Fatal(err)
 	}
-	e.acknowledge(before, at(0), testSession, 1, 0, time.Second, *now)
+	before.acknowledge(at(0), testSession, 1, 0, time.Second, *now)
 	if e.Recorded() || e.HeldSince() != 1 {
 		t.Error("recorded by a write from before it")
 	}
 	e.writesWanted++
-	e.acknowledge(e.tick(*now), at(1), testSession, 2, 0, time.Second, *now)
+	e.tick(*now).acknowledge(at(1), testSession, 2, 0, time.Second, *now)
 	if !e.Recorded() {
 		t.Error("not recorded")
 	}
@@ -414,14 +414,10 @@ func TestGrantIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOrphan: an entry set up by InitEnded has ended. Its version is -1, so a delete of its node
-// succeeds at any version.
+// TestOrphan: an entry set up by InitEnded has ended.
 func TestOrphan(t *testing.T) {
 	var e Entry
 	e.InitEnded(&owner{entry: &e}, "/locks/x/e", Terms{TTL: testTTL}, ErrWithdrawn)
-	if probable, known, pending := e.lastWrite(); probable != -1 || known != -1 || pending != nil {
-		t.Errorf("its node is at version %d or %d", probable, known)
-	}
 	if !e.IsOver() || e.Remaining() != 0 || e.IsHeld() || e.Err() != ErrWithdrawn || e.Withdraw() {
 		t.Errorf("%+v", &e)
 	}

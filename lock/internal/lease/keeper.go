@@ -195,7 +195,7 @@ func (k *Keeper) lookAtAll() {
 // due together again. Further entries keep their own due times, so the transactions of many holds
 // are spread over time.
 func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
-	var batch []renewal
+	var batch []*write
 	size := 0
 	send := func() {
 		full := batch
@@ -208,12 +208,11 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 			if w == nil {
 				continue
 			}
-			r := renewal{e, w}
-			if len(batch) > 0 && size+r.size() > zkconn.BatchBytes {
+			if len(batch) > 0 && size+w.size() > zkconn.BatchBytes {
 				send()
 			}
-			batch = append(batch, r)
-			size += r.size()
+			batch = append(batch, w)
+			size += w.size()
 		}
 	}
 	renew(k.take(math.MaxInt, func(e *Entry) bool { return e.due <= now.Mono }))

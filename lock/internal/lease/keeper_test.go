@@ -336,8 +336,8 @@ func TestLostReply(t *testing.T) {
 				w.Until("all are renewed", func() bool { return w.keeper.Renewals() >= 10 })
 				for _, e := range all {
 					n, _ := w.Node(e.Path)
-					if _, version, pending := e.lastWrite(); n.Stat.Version != f.want || version != f.want || pending != nil || e.Err() != nil {
-						t.Errorf("%s is at version %d, known to be at %d: %v", e.Path, n.Stat.Version, version, e.Err())
+					if l := e.Last(nil); n.Stat.Version != f.want || l.acknowledged != f.want || l.pending != nil || e.Err() != nil {
+						t.Errorf("%s is at version %d, known to be at %d: %v", e.Path, n.Stat.Version, l.acknowledged, e.Err())
 					}
 				}
 				if n := w.keeper.Renewals(); n != 10 {
@@ -400,38 +400,38 @@ func TestReadBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, func(w *world) {
 				w.close() // only this batch renews
-				f := &flight{Keeper: w.keeper, spread: 1 << 20, tried: tt.tried, before: map[*write]bool{}}
-				var ops []any
+				f := &flight{Keeper: w.keeper, spread: 1 << 20, tried: tt.tried}
 				for _, name := range []string{"e0", "e1"} {
 					o := &owner{entry: new(Entry)}
 					e := o.entry
 					e.Init(w.keeper, o, simtest.Root+"/"+name, plain, Created{Sent: w.clock.Local()})
 					e.state, e.version = Held, 4
-					f.batch = append(f.batch, renewal{e, &write{data: []byte(name), ttl: testTTL, first: w.clock.Local(), flying: true, doubt: tt.doubt}})
-					e.writing = f.batch[len(f.batch)-1].write
-					ops = append(ops, &zk.SetDataRequest{Path: e.Path, Version: 4})
+					e.writing = &write{e: e, data: []byte(name), version: 4, ttl: testTTL, first: w.clock.Local(), flying: true, doubt: tt.doubt}
+					f.batch = append(f.batch, e.writing)
 				}
 				b, beside := f.batch[0], f.batch[1]
-				f.before[b.write] = tt.earlier
+				e := b.e
+				b.earlier = tt.earlier
 				data := "another client's"
 				if tt.ours {
 					data = string(b.data)
 				}
-				w.Make(w.other, b.Path, "", zk.WorldACL(zk.PermAll))
+				w.Make(w.other, e.Path, "", zk.WorldACL(zk.PermAll))
 				for version := range int32(5) {
-					if _, err := w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: b.Path, Data: []byte(data), Version: version}); err != nil {
+					if _, err := w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: e.Path, Data: []byte(data), Version: version}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				time.Sleep(time.Second)
-				if all := f.resolveRenewal(w.Ctx, b, 9, ops); all != tt.all {
+				if all := f.resolve(w.Ctx, b, 9); all != tt.all {
 					t.Errorf("all of the batch: %v", all)
 				}
-				if !errors.Is(b.Err(), tt.want) || tt.want == nil && (b.Err() != nil || b.version != 5 || b.lease != (lease{b.first, testTTL}) || b.writing != nil) {
-					t.Errorf("%v, at version %d, lease %+v", b.Err(), b.version, b.lease)
+				if !errors.Is(e.Err(), tt.want) || tt.want == nil && (e.Err() != nil || e.version != 5 || e.lease != (lease{b.first, testTTL}) || e.writing != nil) {
+					t.Errorf("%v, at version %d, lease %+v", e.Err(), e.version, e.lease)
 				}
-				if acknowledged := beside.writing == nil; acknowledged != tt.all || acknowledged && (beside.version != 5 || beside.lease.sent != beside.first) {
-					t.Errorf("the other one: acknowledged %v, at version %d, lease %+v", acknowledged, beside.version, beside.lease)
+				other := beside.e
+				if acknowledged := other.writing == nil; acknowledged != tt.all || acknowledged && (other.version != 5 || other.lease.sent != beside.first) {
+					t.Errorf("the other one: acknowledged %v, at version %d, lease %+v", acknowledged, other.version, other.lease)
 				}
 			})
 		})

@@ -9,10 +9,7 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
 // Reasons why an entry ended, or why it refuses a request (ErrShared, ErrReentered). Package lock
@@ -113,17 +110,4 @@ type Owner interface {
 	// Changed receives each change once, after the change and outside of any lock. Calls may be
 	// concurrent, even for one entry if its changes follow each other closely.
 	Changed(Change)
-}
-
-// write is an attempt to write an entry's record, or several attempts with the same bytes.
-type write struct {
-	data     []byte
-	ttl      time.Duration
-	acquired int64
-	wanted   uint32        // value of Entry.writesWanted that it satisfies
-	first    clock.Instant // just before the first attempt was sent
-	flying   bool          // a goroutine is sending it
-	doubt    bool          // an earlier attempt may have been applied
-	raised   int32         // increase of the node's version by the write; 0: unknown
-	by       *atomic.Bool  // handle whose transaction it is part of, see Entry.Txn; nil: none
 }

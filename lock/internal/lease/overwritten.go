@@ -31,10 +31,9 @@ func (t *Terms) OverwrittenBy(data []byte) error {
 	return ErrTaken
 }
 
-// writtenBy ends the entry because its node has data that this client did not write; nil: the data
-// is unknown.
-func (e *Entry) writtenBy(data []byte) {
-	why := e.OverwrittenBy(data)
+// overwritten ends the entry because its node has data that this client did not write; why is the
+// reason of OverwrittenBy.
+func (e *Entry) overwritten(why error) {
 	e.change(func() {
 		e.spoil()
 		if e.state < Held {

@@ -104,8 +104,8 @@ func TestAtRiskAfterAPause(t *testing.T) {
 // renewal if max_hold is near.
 func TestSafeAgain(t *testing.T) {
 	renew := func(e *Entry, sent, now time.Duration) {
-		e.writing = &write{ttl: testTTL, first: at(sent)}
-		e.acknowledge(e.writing, at(sent), testSession, 1, 0, testTTL/3, at(now))
+		e.writing = &write{e: e, ttl: testTTL, first: at(sent)}
+		e.writing.acknowledge(at(sent), testSession, 1, 0, testTTL/3, at(now))
 	}
 	e, o, _ := testEntry(Held)
 	first, second := e.AtRisk(1), e.AtRisk(2)

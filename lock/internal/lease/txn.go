@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
-	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
@@ -44,12 +41,23 @@ const raisedByTxn = 2
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
 	return e.keeper.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		w, version, err := e.beginTxn(ctx, unlocked)
+		w, err := e.beginTxn(ctx, unlocked, ops)
 		if err != nil {
 			return zkconn.Final(err)
 		}
-		doubt, err := e.attemptTxn(ctx, w, version, ops)
-		if !doubt {
+		f := e.keeper.flight(w)
+		f.txn = true
+		err = f.attempt(ctx)
+		w.drop()
+		switch why := e.Err(); {
+		case w.raised == raisedByTxn:
+			return nil
+		case w.inDoubt():
+		case w.refused != nil:
+			return zkconn.Final(w.refused)
+		case why != nil:
+			return zkconn.Final(why)
+		default:
 			return err
 		}
 		applied, why := e.resolveTxn(ctx, w)
@@ -65,9 +73,9 @@ func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error
 	})
 }
 
-// beginTxn waits until no write of the entry is in flight or in doubt, and begins a write on the
-// version that it returns. It fails if ctx ends, the entry has ended, or the handle was unlocked.
-func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, version int32, err error) {
+// beginTxn waits until no write of the entry is in flight or in doubt, and begins a write with the
+// operations. It fails if ctx ends, the entry has ended, or the handle was unlocked.
+func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool, ops []any) (w *write, err error) {
 	for {
 		now := e.keeper.clock.Local()
 		e.change(func() {
@@ -79,8 +87,9 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 				err = ErrUnlocked
 				return
 			case e.writing == nil:
-				w, version = e.txnWrite(now), e.version
-				e.writing, w.by = w, unlocked
+				w = e.newWrite(now)
+				w.with, w.by = ops, unlocked
+				e.writing, e.transacted = w, true
 			default:
 				e.renewAt = min(e.renewAt, now.Mono) // resolve a write in doubt at once
 			}
@@ -90,7 +99,7 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 			err = e.await(ctx, func() bool { return e.writing == nil || e.state == Ended || unlocked.Load() })
 		}
 		if err != nil || w != nil {
-			return w, version, err
+			return w, err
 		}
 	}
 }
@@ -128,69 +137,6 @@ func (e *Entry) awaitTxn(unlocked *atomic.Bool, end time.Time, pending func(*wri
 		return ErrInDoubt
 	}
 	return nil
-}
-
-// txnWrite returns the write of the entry that is part of a transaction; e.mu is held.
-func (e *Entry) txnWrite(now clock.Instant) *write {
-	e.transacted = true
-	w := &write{ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true}
-	w.data = e.keeper.Record(&e.Terms, w.ttl, e.grantForRecord(), now)
-	return w
-}
-
-// attemptTxn sends the transaction once, and reports whether the outcome is in doubt. If the
-// outcome is known, the entry's write is acknowledged or dropped. The error is for Retry.
-func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []any) (doubt bool, err error) {
-	k, last := e.keeper, len(ops)+1
-	all := append(make([]any, 0, last+1), &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version})
-	all = append(all, ops...)
-	all = append(all, &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version + raisedByTxn - 1})
-
-	session, sent := k.conn.Session(), k.clock.Local()
-	silent := time.AfterFunc(max(time.Second, w.ttl/3), k.conn.NoteOutage)
-	replies, err := k.conn.Multi(ctx, all...)
-	if !silent.Stop() {
-		k.conn.NoteOutage() // the outage has lasted until now
-	}
-	received := k.clock.Local()
-	switch zkconn.OutcomeOf(err) {
-	case zkconn.Applied:
-		stat := replies[last].Stat
-		e.acknowledge(w, sent, session, stat.Version, stat.Mzxid, k.renewAfter(w.ttl), received)
-		k.observe(stat, sent, received)
-		k.renewals.Add(1)
-		return false, nil
-	case zkconn.Ambiguous:
-		return true, err
-	}
-	e.drop(w, received)
-	op, cause := zkconn.RefusedOp(err)
-	switch {
-	case op > 0 && op < last:
-		return false, zkconn.Final(zkconn.RefusedAt(op-1, cause))
-	case op < 0:
-		return false, err
-	case errors.Is(cause, zk.ErrNoNode):
-		e.Vanished()
-	case errors.Is(cause, zk.ErrBadVersion):
-		if _, _, err := e.resolve(ctx, nil); err != nil { // no write of this client is in doubt
-			e.writtenBy(nil)
-		}
-	default:
-		return false, zkconn.Final(fmt.Errorf("write %s: %w", e.Path, cause))
-	}
-	return false, zkconn.Final(e.Err())
-}
-
-// drop ends a write that was not applied.
-func (e *Entry) drop(w *write, now clock.Instant) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.writing == w {
-		e.writing = nil
-		e.notify()
-		e.scheduleNext(now)
-	}
 }
 
 // resolveTxn waits until the keeper has found out the outcome of a transaction in doubt. The keeper

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -106,10 +104,6 @@ func (a *attachment) attached() error {
 		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
 }
 
-// errWritten is the error of overwrite if the entry was written since this client read it. Then
-// takeOver reads the entry again.
-var errWritten = errors.New("the entry has been written meanwhile")
-
 // takeOver waits until the entry is detached or expired, and makes this client its owner, by a
 // write on the version that was read. If several clients try, only one succeeds.
 func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
@@ -121,7 +115,7 @@ func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 		case r.Incarnation < a.left.Incarnation: // the server lags behind
 			a.found.wait = pollEvery
 		case r.Detached || a.found.expired:
-			if e, err := a.overwrite(ctx); !errors.Is(err, errWritten) {
+			if e, err := a.overwrite(ctx); !errors.Is(err, lease.ErrWritten) {
 				return e, err
 			}
 			continue
@@ -159,103 +153,37 @@ func (a *attachment) readEntry(ctx context.Context) error {
 	return nil
 }
 
-// overwrite writes the entry's next incarnation, on the version that was read. It fails with
-// errWritten if the node's version has changed since the read.
-//
-// It writes twice. The previous owner may have a renewal in doubt, and may delete the entry on
-// the version after that renewal. The version of this client's write must be a later one.
+// overwrite writes the entry's next incarnation, on the version that was read, see
+// [lease.Entry.Attach]. The outcome is awaited even if the caller gives up.
 func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	caller := ctx
-	ctx, cancel := context.WithCancel(context.WithoutCancel(caller)) // the outcome is awaited even if the caller gives up
+	ctx, cancel := context.WithCancel(context.WithoutCancel(caller))
 	defer cancel()
 	defer context.AfterFunc(caller, func() { time.AfterFunc(a.patience(&a.Terms), cancel) })()
+	found := a.found.entry
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.newID()
-	if attempt := a.found.entry.Record.Attempt; attempt != "" {
+	if attempt := found.Record.Attempt; attempt != "" {
 		var err error
 		if terms.Attempt, err = znode.ParseID(attempt); err != nil {
 			return nil, fmt.Errorf("%w: the attempt of %s: %w", ErrForeign, a.path, err)
 		}
 	}
-	first, session := a.Clock.Local(), a.Conn.Session()
-	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
-	sent, tried := first, false
-	var version int32 // data version of the node after the second write
-	var broken error  // error of a force-release after the second write; nil: none
-	err := a.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		if tried {
-			sent, session = a.Clock.Local(), a.Conn.Session()
-		}
-		found := a.found.entry.Stat.Version
-		replies, err := a.send(ctx,
-			&zk.SetDataRequest{Path: a.path, Data: record, Version: found},
-			&zk.SetDataRequest{Path: a.path, Data: record, Version: found + 1})
-		if err == nil {
-			stat := replies[1].Stat
-			version = stat.Version
-			a.Clock.Observe(stat.Mzxid, stat.Mtime, sent, a.Clock.Local())
-			return nil
-		}
-		op, cause := zkconn.RefusedOp(err)
-		switch {
-		case op < 0:
-			tried = true
-			return err
-		case errors.Is(cause, zk.ErrNoNode):
-			return zkconn.Final(a.gone())
-		case errors.Is(cause, zk.ErrNoAuth):
-			return zkconn.Final(fmt.Errorf("%w: write %s: its ACL does not let us", zkconn.ErrDenied, a.path))
-		case !errors.Is(cause, zk.ErrBadVersion):
-			return zkconn.Final(fmt.Errorf("write %s: %w", a.path, cause))
-		}
-		version, broken, err = a.resolveAttach(ctx, &terms, record)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	e := a.taken(terms, version, first, session)
-	if broken != nil { // the client that broke it waits until it has gone
+	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: found.Stat.Czxid}
+	// The record keeps the grant, because readers may have entered because of it.
+	grant := lease.Grant{Acquired: found.Record.AcquiredAt, Shared: found.Record.Shared}
+	err := e.Entry.Attach(ctx, a.Keeper, e, a.path, terms, grant, found.Stat.Version)
+	switch {
+	case err == nil:
+		return e, nil
+	case errors.Is(err, lease.ErrBroken): // the client that broke it waits until it has gone
 		e.Withdraw()
 		e.Remove()
-		return nil, fmt.Errorf("%w: %w", lease.ErrRemoved, broken)
-	}
-	return e, nil
-}
-
-// granted returns the grant in the record that was read. The next incarnation's record keeps the
-// grant, because readers may have entered because of it.
-func (a *attachment) granted() lease.Grant {
-	r := &a.found.entry.Record
-	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
-}
-
-// resolveAttach handles a version conflict: an earlier attempt, whose reply was lost, may have been
-// applied. If so, it returns the node's version, and the error of a force-release after that
-// attempt, or nil. Otherwise it fails with errWritten. No other client writes the same record:
-// Attachment is random. A force-release keeps Attachment in the record that it writes.
-func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
-	n, err := a.Conn.GetSynced(ctx, a.path)
-	switch {
+		return nil, fmt.Errorf("%w: %w", lease.ErrRemoved, err)
 	case errors.Is(err, zk.ErrNoNode):
-		return 0, nil, zkconn.Final(a.gone())
-	case err != nil:
-		return 0, nil, zkconn.Final(err)
-	case bytes.Equal(n.Data, record):
-		return n.Stat.Version, nil, nil
+		return nil, a.gone()
+	case errors.Is(err, zk.ErrNoAuth):
+		return nil, fmt.Errorf("%w: write %s: its ACL does not let us", zkconn.ErrDenied, a.path)
 	}
-	if why := terms.OverwrittenBy(n.Data); errors.Is(why, lease.ErrBroken) {
-		return n.Stat.Version, why, nil
-	}
-	return 0, nil, zkconn.Final(errWritten)
-}
-
-// taken returns an Entry for the node that this client has written. The lease counts from the first
-// attempt of the write, whichever attempt was applied.
-func (a *attachment) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
-	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.entry.Stat.Czxid}
-	e.Init(a.Keeper, e, a.path, terms, lease.Created{
-		Sent: first, Session: session, Grant: a.granted(), Version: version,
-	})
-	return e
+	return nil, err
 }

@@ -15,7 +15,7 @@ import (
 // reason. The write continues in the background, over reconnects. The channel receives the outcome
 // once:
 //
-//   - nil: the node was written;
+//   - nil: the node was written; another client may have attached to it since;
 //   - ErrRemoved or lease.ErrWentSince: the node has gone;
 //   - ErrTaken: another client has written the node;
 //   - ErrBroken: the hold was force-released. Only then Detach deletes the node;
@@ -34,14 +34,14 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		end()
 		return nil, why
 	}
-	last := e.Last(q.Conn, record)
+	last := e.Last(record)
 	done := make(chan error, 1)
 	go func() {
 		defer end()
 		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
 		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-			_, err := q.Conn.Share(ctx, zkconn.Member{Ops: []any{last.Op()}, Locks: []string{e.parent()}, Stays: true})
+			_, err := q.Conn.Share(ctx, zkconn.Member{Ops: last.Ops(), Locks: []string{e.parent()}, Stays: true})
 			if err != nil {
 				err = last.Failed(ctx, err)
 			}

@@ -159,19 +159,28 @@
 //
 // # Lost replies
 //
-// A write in doubt may be applied, now or later. After a lost reply to
+// A request in doubt may be applied, now or later. After a lost reply to
 //
 //   - a create: list after a Sync. If an entry's record has the attempt, the contender has joined,
 //     and lists to find its position. Otherwise the attempt is an orphan, and the contender joins
 //     with a new one.
-//   - a write or delete of the own entry: send it again, the same bytes on the same version. If the
-//     server refuses the version, read the entry: with these bytes, the first write was applied. If
-//     another client has written it, the entry has ended. If it has gone, a delete has succeeded,
-//     unless the lease may have expired before the unlock. See write.go of package lease.
-//   - an exchange, which is a delete and a create: send it again under a new attempt until the
-//     outcome is definite. The old entry can be deleted only once, so no earlier send is applied
-//     later.
+//   - a write of the own entry's node: send it again, the same bytes or the delete on the same version.
+//     If the server refuses the version, read the node. With these bytes, the first write was applied.
+//     If another client has written it, the entry has ended. If it has gone, a delete has succeeded,
+//     unless the lease may have expired before the unlock.
 //   - a purge: list.
+//
+// Only write.go and last.go of package lease write an entry's node. One write is in flight or in doubt
+// at a time, and the last one follows it: on v, or on v+1 behind it, and on any other version only after
+// a read. Operations that share a write's transaction have answers of their own:
+//
+//   - a transaction of a hold is applied if the version rose by two. If the node has gone, it is in
+//     doubt.
+//   - a detach has succeeded if another client has attached since. If the node has gone, that client
+//     may have unlocked.
+//   - an exchange is sent again under a new attempt until the outcome is definite. The old entry can
+//     be deleted only once, so no earlier send is applied later: the create of each is looked for.
+//   - a Resize reads the number, and begins again unless it is the new one.
 //
 // # Semaphores, elections, several locks
 //

@@ -37,7 +37,7 @@ func newExit(e *Entry) *exit {
 		}
 		x.lock.recall(p)
 	}
-	x.last = e.Last(q.Conn, nil)
+	x.last = e.Last(nil)
 	x.deletesParent = x.deletesParentOnLeave()
 	return x
 }
@@ -72,7 +72,7 @@ func (x *exit) leaveAfter(ctx context.Context, replies []zk.MultiResponse, first
 // ops returns the operations that delete the entry, and also the parent and its anchor if
 // deletesParent is set.
 func (x *exit) ops() []any {
-	ops := append(make([]any, 0, 3), x.last.Op())
+	ops := x.last.Ops()
 	if x.deletesParent {
 		ops = append(ops, deleteParentOps(x.e.parent(), x.e.generation(), x.e.parentVersion)...)
 	}
@@ -236,20 +236,7 @@ func (e *Entry) removeIf(mayGo func(zkconn.Node) bool, left string) {
 		defer e.CheckParentLater()
 		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
-		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-			n, err := q.Conn.GetSynced(ctx, e.Path)
-			if errors.Is(err, zk.ErrNoNode) || err == nil && !mayGo(n) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-			_, err = q.Conn.Multi(ctx, &zk.DeleteRequest{Path: e.Path, Version: n.Stat.Version})
-			if _, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNoNode) || errors.Is(cause, zk.ErrBadVersion) {
-				return zkconn.ErrAgain
-			}
-			return err
-		})
-		if err != nil {
+		if err := lease.DeleteIf(ctx, q.Conn, e.Path, mayGo); err != nil {
 			q.removals.noteLeftBehind(err)
 			q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).Msg(left)
 		}

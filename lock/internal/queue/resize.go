@@ -56,45 +56,50 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	if err == nil {
 		err = c.writeCapacity(ctx, e, to, free)
 	}
-	e.withdraw()
+	if !errors.Is(e.Err(), lease.ErrWithdrawn) {
+		e.withdraw()
+	}
 	return err
 }
 
-// writeCapacity writes the number of permits, and deletes e in the same transaction. free is the
-// number of permits that e has waited for; 0: none. It fails with errOvertaken if more than free
-// permits would be removed, if permits would be removed and e is not fresh any more, or if the
-// parent is not usable.
+// writeCapacity writes the number of permits in the transaction in which e leaves. free is the number of
+// permits that e has waited for; 0: none. It fails with errOvertaken if more than free permits would
+// be removed, if permits would be removed and e is not fresh any more, if the parent is not usable, or
+// if the transaction was not applied or its outcome is unknown. It may leave e in the queue.
 func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
-	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		p, err := c.readParent(ctx)
-		switch {
-		case err != nil:
-			return zkconn.Final(err)
-		case p.state != present:
-			return zkconn.Final(errOvertaken)
-		case p.anchor.capacity() == to: // an earlier attempt was applied, or another client wrote the number
-			return nil
-		case p.anchor.capacity()-to > free, to < p.anchor.capacity() && !e.Fresh(c.Conn.Session()):
-			return zkconn.Final(errOvertaken)
-		}
-		data := p.anchor.data()
-		if data.Resized = to; to == data.Permits {
-			data.Resized = 0
-		}
-		_, err = c.send(ctx,
-			&zk.SetDataRequest{Path: anchorPath(c.parent, p.generation), Data: data.Encode(), Version: p.anchorVersion},
-			&zk.DeleteRequest{Path: e.Path, Version: -1})
-		c.lock.believe(parent{state: unknown})
-		switch op, cause := zkconn.RefusedOp(err); {
-		case op == 0 && (errors.Is(cause, zk.ErrBadVersion) || errors.Is(cause, zk.ErrNoNode)):
-			return zkconn.ErrAgain
-		case op == 1 && errors.Is(cause, zk.ErrNoNode):
-			return zkconn.Final(lease.ErrGone)
-		case errors.Is(cause, zk.ErrNoAuth):
-			return zkconn.Final(zkconn.ErrDenied)
-		}
+	p, err := c.readParent(ctx)
+	now := p.anchor.capacity()
+	switch {
+	case err != nil:
 		return err
+	case p.state != present, now-to > free, to < now && !e.Fresh(c.Conn.Session()):
+		return errOvertaken
+	case now == to: // another client wrote the number
+		return nil
+	case !e.Withdraw():
+		return e.Err()
+	}
+	data := p.anchor.data()
+	if data.Resized = to; to == data.Permits {
+		data.Resized = 0
+	}
+	x := newExit(e)
+	defer c.close(x.lock)
+	x.deletesParent = false
+	_, err = c.Conn.Share(ctx, zkconn.Member{
+		Ops:   x.last.Ops(&zk.SetDataRequest{Path: anchorPath(c.parent, p.generation), Data: data.Encode(), Version: p.anchorVersion}),
+		Locks: []string{c.parent}, Sole: true,
 	})
+	c.lock.believe(parent{state: unknown})
+	if err == nil {
+		x.gone()
+		return nil
+	}
+	e.Remove()
+	if _, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNoAuth) {
+		return zkconn.ErrDenied
+	}
+	return errOvertaken
 }
 
 // readCapacity reads the number of permits. With watch it also sets a watch on the number. Without
