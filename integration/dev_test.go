@@ -3,7 +3,6 @@
 package integration_test
 
 import (
-	"bufio"
 	"context"
 	_ "embed"
 	"os"
@@ -155,159 +154,25 @@ func TestProgramOfREADME(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	defer cancel()
-	cmd := programOf(ctx, t, "README.md")()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-// TestProgramOfShards: two replicas of the program in lock/SHARDS.md share its shards, and both end
-// at an interrupt.
-func TestProgramOfShards(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
-	defer cancel()
-	replica := programOf(ctx, t, "lock/SHARDS.md")
-	type message struct {
-		replica int
-		line    string
-	}
-	messages := make(chan message)
-	var all []*exec.Cmd
-	for i := range 2 {
-		cmd := replica()
-		out, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, cmd)
-		go func() {
-			for s := bufio.NewScanner(out); s.Scan(); {
-				messages <- message{i, s.Text()}
-			}
-			messages <- message{i, ""}
-		}()
-	}
-	owns, seen := [2]int{}, map[string]bool{}
-	for ended, stopped := 0, false; ended < len(all); {
-		m := <-messages
-		switch _, shard, is := strings.Cut(m.line, "owns shard "); {
-		case m.line == "":
-			ended++
-		case is:
-			owns[m.replica]++
-			seen[shard] = true
-		}
-		if !stopped && len(seen) == 8 && owns[0] > 0 && owns[1] > 0 {
-			stopped = true
-			for _, cmd := range all {
-				if err := cmd.Process.Signal(os.Interrupt); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	}
-	for _, cmd := range all {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// TestProgramOfJobs: of two replicas of the program in lock/JOBS.md, one runs each tick, and both
-// end at an interrupt.
-func TestProgramOfJobs(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
-	defer cancel()
-	replica := programOf(ctx, t, "lock/JOBS.md")
-	lines, ran := make(chan string), map[string]int{}
-	var all []*exec.Cmd
-	for range 2 {
-		cmd := replica()
-		out, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, cmd)
-		go func() {
-			for s := bufio.NewScanner(out); s.Scan(); {
-				lines <- s.Text()
-			}
-			lines <- ""
-		}()
-	}
-	for ended := 0; ended < len(all); {
-		line := <-lines
-		if line == "" {
-			ended++
-			continue
-		}
-		_, tick, is := strings.Cut(line, "runs the tick ")
-		if !is {
-			continue
-		}
-		if ran[tick]++; len(ran) == 2 {
-			for _, cmd := range all {
-				if err := cmd.Process.Signal(os.Interrupt); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	}
-	for _, cmd := range all {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-	for tick, n := range ran {
-		if n != 1 {
-			t.Errorf("the tick %s ran %d times", tick, n)
-		}
-	}
-	if len(ran) < 2 {
-		t.Errorf("ran %v", ran)
-	}
-}
-
-// programOf builds the first program of a page as a module of its own. The returned function makes
-// a command that runs the program on holdfast dev.
-func programOf(ctx context.Context, t *testing.T, page string) func() *exec.Cmd {
-	t.Helper()
 	snippets := fenced(t, "go")
-	i := slices.IndexFunc(snippets, func(s snippet) bool { return strings.HasPrefix(s.at, page+":") && s.isProgram() })
+	i := slices.IndexFunc(snippets, func(s snippet) bool { return strings.HasPrefix(s.at, "README.md:") && s.isProgram() })
 	if i < 0 {
-		t.Fatalf("%s must have a ```go block with the line \"package main\", a whole program, which this test runs on holdfast dev", page)
+		t.Fatal("README.md must have a ```go block with the line \"package main\", a whole program, which this test runs on holdfast dev")
 	}
 	servers := dev(t, programs(t))
-	source := strings.ReplaceAll(snippets[i].text, "127.0.0.1:2181", servers[0])
 	dir := t.TempDir()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{
-		"main.go": source,
-		"go.mod":  "module example\n\ngo 1.25.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n",
-		"go.sum":  text(t, "../go.sum"),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	writeFile(t, filepath.Join(dir, "main.go"), strings.ReplaceAll(snippets[i].text, "127.0.0.1:2181", servers[0]))
+	writeFile(t, filepath.Join(dir, "go.mod"), "module example\n\ngo 1.25.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
+	writeFile(t, filepath.Join(dir, "go.sum"), text(t, "../go.sum"))
+	for _, args := range [][]string{{"go", "build", "-o", "program", "."}, {"./program"}} {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
 		}
 	}
-	command := func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+servers[0], "GOFLAGS=-mod=mod")
-		return cmd
-	}
-	if out, err := command("go", "build", "-o", "program", ".").CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", page, err, out)
-	}
-	return func() *exec.Cmd { return command("./program") }
 }

@@ -44,7 +44,8 @@ type rule struct {
 
 var rules = []rule{
 	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
-	{`^go (mod (init|edit -replace|tidy)|run \.$)`, nil, "it is for the reader's module; TestProgramOfREADME, TestProgramOfJobs and TestProgramOfShards build such modules"},
+	{`^go (mod (init|edit -replace|tidy)|run \.$)`, nil, "it is for the reader's module; TestProgramOfREADME builds one"},
+	{`^go run \./lock/examples/`, (*console).programs, "it runs until it is stopped: the tests of lock/examples run it"},
 	{`^(git clone https://github\.com/holdfast-io/holdfast|cd holdfast)$`, nil, "the repository is here already"},
 	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
@@ -294,7 +295,7 @@ func (c *console) target(command string) error {
 
 // programs checks that the packages for go install exist and are programs.
 func (c *console) programs(command string) error {
-	for _, path := range strings.Fields(strings.TrimPrefix(command, "go install ")) {
+	for _, path := range strings.Fields(command)[2:] {
 		list := exec.CommandContext(c.ctx, "go", "list", "-f", "{{.Name}}", path)
 		list.Dir = ".."
 		out, err := list.CombinedOutput()

@@ -279,7 +279,7 @@ func declared(f *ast.FuncDecl) (names []string) {
 // without an error, except those of notRun and of other modules.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
-	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // whole programs are run by TestProgramOfREADME and TestProgramOfJobs
+	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // TestProgramOfREADME runs the whole program
 	programs := map[string][]goFile{}
 	for i, s := range slices.Concat(pages, commented(t)) {
 		file, err := compilable(s, fmt.Sprintf("snippet%d", i))
