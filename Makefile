@@ -72,9 +72,9 @@ compiled:
 alltests:
 	@$(SELF) --no-print-directory -k -j2 maintests moduletests
 
-# The packages that take longest begin first.
+# The packages that take longest begin first. One waits while as many as there are processors run.
 maintests:
-	$(TEST) ./integration ./lock $(filter-out %/integration %/lock,$(shell go list ./...))
+	$(TEST) -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) ./integration ./lock $(filter-out %/integration %/lock,$(shell go list ./...))
 
 moduletests:
 	$(call in_each,$(TESTED),env -u HOLDFAST_ZOOKEEPER $(TEST) -count=1 ./...)

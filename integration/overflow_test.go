@@ -35,6 +35,7 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 		{"stuck", math.MaxInt32},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := serverWithCounter(t, "/doctored/x", tt.counter)
 			b := on(t, []string{s.Addr()})
 			b.root = "/doctored"
