@@ -80,7 +80,7 @@ func TestCost(t *testing.T) {
 		w.Until("all shards are owned", w.ownedAll)
 		cold := w.since(before)
 		within(t, "cold start: time", time.Since(begun), 10*time.Second)
-		within(t, "cold start: transactions", cold.transactions, 160)
+		within(t, "cold start: transactions", cold.transactions, 120)
 		t.Logf("cold start: %d requests", cold.requests)
 		w.mustOwn(time.Second, "map[m0:125 m1:125 m2:125 m3:125 m4:125 m5:125 m6:125 m7:125]")
 
@@ -88,7 +88,7 @@ func TestCost(t *testing.T) {
 		before = w.spent()
 		time.Sleep(time.Minute)
 		steady := w.since(before)
-		within(t, "a minute, steady: requests", steady.requests, 330)
+		within(t, "a minute, steady: requests", steady.requests, 300)
 		within(t, "a minute, steady: transactions", steady.transactions, 170)
 
 		w.moves()
@@ -101,7 +101,7 @@ func TestCost(t *testing.T) {
 		other := spent{int64(float64(steady.transactions) * time.Since(begun).Minutes()), int(float64(steady.requests) * time.Since(begun).Minutes())}
 		within(t, "a member left: moves", moves, costShards/costMembers)
 		within(t, "a member left: without an owner", gap, time.Second)
-		within(t, "a member left: transactions", moved.transactions-other.transactions, 100)
+		within(t, "a member left: transactions", moved.transactions-other.transactions, 70)
 		t.Logf("a member left: %d requests, %d of other work in these %v", moved.requests-other.requests, other.requests, time.Since(begun))
 
 		time.Sleep(time.Minute)
@@ -187,6 +187,6 @@ func TestMemory(t *testing.T) {
 		time.Sleep(time.Minute)
 		shards := used() - before
 		t.Logf("%d holds take %d kB, %d shards %d kB, the servers' nodes included", costShards, holds>>10, costShards, shards>>10)
-		within(t, "memory of 1,000 shards beyond holds, kB", (shards-holds)>>10, 8<<10)
+		within(t, "memory of 1,000 shards beyond holds, kB", (shards-holds)>>10, 7<<10)
 	})
 }

@@ -22,8 +22,8 @@
 //
 // # How it works
 //
-// Each member is a candidate of the [lock.Election] <group>/plan. The leader lists the candidates
-// once a second, and proclaims a plan: which member is to own which shard. It plans five seconds
+// Each member is a candidate of the [lock.Election] <group>/plan. The leader watches the
+// candidates, and proclaims a plan: which member is to own which shard. It plans five seconds
 // after the last change, and at most 15 seconds after the first; at once if a member has expired.
 // Each member follows the plan. If a shard is not its own any more, the context of the function
 // ends with [ErrMoved]; when the function has returned, the mutex is unlocked. If a shard is its
@@ -34,7 +34,8 @@
 // rest follows a third of the TTL later. If a member of a host has expired in the last ten minutes,
 // a new one of the same host ([lock.WithOwner] and host name) gets shards only after 30 seconds,
 // and after up to eight minutes if that happens again. So a crash loop does not stop a part of the
-// shards again and again.
+// shards again and again. The leader of the group remembers that; the next leader begins anew, and a
+// crash loop then stops a quarter of a share once more.
 //
 // The number of shards is part of the group: it stands in each candidate's value, and in the
 // metadata of each shard's hold. A plan has room for [MaxShards], and for as many members as [Room]

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,6 +269,37 @@ func TestBothNumbersAtOnce(t *testing.T) {
 	})
 }
 
+// TestTooManyMembers: a group is full when a plan has no room for another member.
+func TestTooManyMembers(t *testing.T) {
+	simulate(t, 1, func(w *world) {
+		c, room := w.dial("a"), shard.Room(shard.MaxShards)
+		ctx, cancel := context.WithCancel(w.Ctx)
+		var members sync.WaitGroup
+		for n := range room {
+			members.Go(func() {
+				value := fmt.Sprintf(`{"reads":1,"id":"member%02x","shards":%d,"weight":1}`, n, shard.MaxShards)
+				l, err := c.Election(group+"/plan").Campaign(ctx, value)
+				if err == nil {
+					<-ctx.Done()
+					err = l.Resign()
+				}
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		w.Until("all are candidates", func() bool {
+			all, err := c.Election(group + "/plan").Candidates(w.Ctx)
+			return err == nil && len(all) == room
+		})
+		err := shard.Run(w.Ctx, w.dial("b"), group, shard.MaxShards, w.work("b"), w.options())
+		bubble.MustBe(t, err, lock.ErrInvalid)
+		bubble.MustSay(t, err, fmt.Sprintf("members %d: a group of %d shards has room for %d", room+1, shard.MaxShards, room))
+		cancel()
+		members.Wait()
+	})
+}
+
 // TestTrouble: a shard that cannot be locked is logged and tried again; other shards go on.
 func TestTrouble(t *testing.T) {
 	simulate(t, 3, func(w *world) {
@@ -430,6 +462,7 @@ func TestInvalid(t *testing.T) {
 		f := w.work("a")
 		for says, run := range map[string]func() error{
 			"client":     func() error { return shard.Run(w.Ctx, nil, group, 1, f, shard.Options{}) },
+			"context":    func() error { return shard.Run(nil, c, group, 1, f, shard.Options{}) }, //nolint:staticcheck // bad input
 			"function":   func() error { return shard.Run(w.Ctx, c, group, 1, nil, shard.Options{}) },
 			"shards 0":   func() error { return shard.Run(w.Ctx, c, group, 0, f, shard.Options{}) },
 			"1..1024":    func() error { return shard.Run(w.Ctx, c, group, 1025, f, shard.Options{}) },
