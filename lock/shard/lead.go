@@ -210,9 +210,12 @@ func (w *watch) changed(ctx context.Context, tree admin.Tree, election string) (
 		if err != nil {
 			return false, err
 		}
-		*w = watch{third: w.third, children: children, wrote: now}
+		last := ""
 		if entries := znode.Contenders(names); len(entries) > 1 {
-			w.last = tree.Path(election) + "/" + entries[len(entries)-1].Node
+			last = tree.Path(election) + "/" + entries[len(entries)-1].Node
+		}
+		if w.children = children; last != w.last {
+			*w = watch{third: w.third, children: children, last: last, wrote: now}
 		}
 		return true, nil
 	}
