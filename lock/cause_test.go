@@ -75,9 +75,12 @@ var known = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+(\.[0-9]+)?`)
 // alone are calls that TestCausesDecideNothing makes with each cause.
 var alone = map[string]bool{"Txn": true, "Detach": true, "Revoke": true, "Leader": true, "Candidates": true, "Break": true, "Lock": true, "Attach": true, "Get": true}
 
+// ofTree are the calls of package admin's Tree, whose errors do not match a cause.
+var ofTree = map[string]bool{"Inspect": true, "Now": true, "Get": true, "Children": true, "Delete": true, "Prove": true, "Break": true}
+
 // TestCausesDecideNothing: a context ends a call whose request is in flight, the first one up to the
-// fifth. Whatever its cause is, the error differs only in the cause, which it matches; and the same
-// nodes and holds are left.
+// fifth. Whatever its cause is, the error differs only in the cause, which it matches unless the call is
+// one of ofTree; and the same nodes and holds are left.
 func TestCausesDecideNothing(t *testing.T) {
 	const trip = 100 * time.Millisecond
 	for what, call := range patientCalls {
@@ -131,8 +134,8 @@ func TestCausesDecideNothing(t *testing.T) {
 						slices.Sort(paths)
 						got := strings.ReplaceAll(fmt.Sprint(err), cause.Error(), "CAUSE")
 						got = known.ReplaceAllString(fmt.Sprintf("%s\nhold: %v\n%s", got, h.Err(), strings.Join(paths, "\n")), "#")
-						if errors.Is(err, context.Canceled) {
-							mustBe(w, err, cause)
+						if errors.Is(err, context.Canceled) && errors.Is(err, cause) == ofTree[what] {
+							w.Errorf("whether %q matches the cause is %v", err, !ofTree[what])
 						}
 						if i == 0 {
 							want = got

@@ -2,10 +2,8 @@ package reaper
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/rs/zerolog"
 )
 
@@ -32,9 +30,9 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 	t := report.Total
 	event, message := r.log.Debug(), "swept"
 	switch {
-	case errors.Is(err, lock.ErrHeld):
+	case report.Skipped != "":
 		event, message = r.log.Info(), "sweep skipped: another reaper is the active one"
-	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), lock.ErrLost):
+	case err != nil && ctx.Err() != nil && !r.lost():
 		event, message = r.log.Info(), "sweep stopped before its end"
 	case err != nil && (before.why != err.Error() || again(before.failed+1)):
 		event, message = r.log.Error(), "sweep failed"
@@ -63,6 +61,12 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).Int("stale", t.Stale).
 		Int("deleted", t.Deleted).Int("missed", t.Missed).Int("foreign", t.Foreign).Int("undecodable", t.Undecodable).Int("denied", t.Denied).
 		Stringer("took", report.Duration).Msg(message)
+}
+
+// lost reports whether the hold of this active reaper is lost.
+func (r *Reaper) lost() bool {
+	hold := r.hold.Load()
+	return hold != nil && hold.Err() != nil
 }
 
 // tellings has the log messages of each finding: what it is, when it first appears, and when it

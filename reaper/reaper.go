@@ -223,7 +223,7 @@ func (s *sweep) lead(ctx context.Context) error {
 	hold, err := s.leader.TryLock(held)
 	answered()
 	if err != nil {
-		if errors.Is(err, lock.ErrHeld) {
+		if errors.Is(admin.Answer(err), lock.ErrHeld) {
 			s.report.Skipped = "another reaper is the active one: " + err.Error()
 		}
 		return fmt.Errorf("sweep: %w", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
 )
@@ -64,7 +65,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 // and logs whether this reaper stands by or is active.
 func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	hold, err := r.leader.TryLock(ctx)
-	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
+	if held := (*lock.HeldError)(nil); errors.As(admin.Answer(err), &held) {
 		self, active := "", nameOf(held.Owner, held.Host, held.PID)
 		if last := r.last.Load(); last != nil && last.EntryPath() == held.Entry {
 			self, active = active, ""

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-
 	"io"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -31,7 +29,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) 
 	elsewhere := true // all errors say that another reaper is the active one
 	wrong := app.ForEachRoot(cfg, func(n policy.Named) error {
 		report, err := p.sweepRoot(ctx, n, logger(log, n), shown)
-		elsewhere = elsewhere && (err == nil || errors.Is(err, lock.ErrHeld))
+		elsewhere = elsewhere && (err == nil || report != nil && report.Skipped != "")
 		if report != nil {
 			reports = append(reports, *report)
 		}

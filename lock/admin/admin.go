@@ -21,7 +21,9 @@ import (
 )
 
 // Tree is the tools' view of a client's locks. All methods are safe for concurrent use. Methods
-// with a context try again during an outage of ZooKeeper, until the context ends.
+// with a context try again during an outage of ZooKeeper, until the context ends. Then they fail with
+// the context's error. Its cause is in the text, but does not match the error: the caller may have set
+// any error as the cause, such as [zk.ErrNoNode], which would be taken for ZooKeeper's answer.
 type Tree struct {
 	c access.Client
 }
@@ -43,6 +45,10 @@ func (t Tree) check(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Answer returns an error of package lock without the causes of contexts that the error matches. Match
+// the result, and not the error, if the context may have any cause, such as [lock.ErrHeld].
+func Answer(err error) error { return zkconn.Answer(err) }
 
 // Root returns the path below which the locks are.
 func (t Tree) Root() string { return t.c.Root }
@@ -73,7 +79,7 @@ func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 		return nil, nil, err
 	}
 	n, err := t.c.Conn.Get(ctx, path)
-	return n.Data, n.Stat, zkconn.Reveal(err)
+	return n.Data, n.Stat, err
 }
 
 // Children lists a node's children. It fails as [zk.Conn.Children] does.
@@ -82,7 +88,7 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 		return nil, nil, err
 	}
 	names, stat, err := t.c.Conn.Children(ctx, path)
-	return names, stat, zkconn.Reveal(err)
+	return names, stat, err
 }
 
 // WatchChildren lists a node's children as Children does. It returns a channel that becomes readable
@@ -124,10 +130,6 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
 		return err
 	}
-	return zkconn.Reveal(t.delete(ctx, nodes))
-}
-
-func (t Tree) delete(ctx context.Context, nodes []Deletion) error {
 	ops := make([]any, len(nodes))
 	for i, n := range nodes {
 		ops[i] = &zk.DeleteRequest{Path: n.Path, Version: n.Version}
@@ -159,7 +161,7 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 	case i >= 0:
 		return nil, &RefusedError{Index: i, Op: "guard", Path: paths[i], Err: cause, Lost: lost}
 	case err != nil:
-		return nil, zkconn.Reveal(err)
+		return nil, err
 	}
 	return names, nil
 }
@@ -185,7 +187,7 @@ func (t Tree) Now(ctx context.Context) (Time, error) {
 		return Time{}, err
 	}
 	if err := t.c.Clock.Sample(ctx); err != nil {
-		return Time{}, zkconn.Reveal(err)
+		return Time{}, err
 	}
 	return t.Estimate(), nil
 }
@@ -211,7 +213,7 @@ func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 		return Time{}, err
 	}
 	if err := t.c.Clock.Prove(ctx, knew, mzxid); err != nil {
-		return Time{}, zkconn.Reveal(err)
+		return Time{}, err
 	}
 	return t.Estimate(), nil
 }
@@ -255,8 +257,7 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 	if err := t.check(ctx); err != nil {
 		return znode.Rules{}, err
 	}
-	rules, err := inbox.Rules(ctx, t.c.Conn, path, parent)
-	return rules, zkconn.Reveal(err)
+	return inbox.Rules(ctx, t.c.Conn, path, parent)
 }
 
 // Contender is an entry of a lock, from a single read.
@@ -315,7 +316,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 		}
 	}
 	err := t.inspect(ctx, &s)
-	return s, zkconn.Reveal(err)
+	return s, err
 }
 
 // inspect reads the lock of that name into s.

@@ -52,7 +52,7 @@ func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breakin
 	b := &Breaking{tree: t, path: path}
 	err := t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return b.attempt(ctx, by) })
 	if err != nil {
-		return nil, zkconn.Reveal(fmt.Errorf("break %s: %w", path, err))
+		return nil, fmt.Errorf("break %s: %w", path, err)
 	}
 	return b, nil
 }
@@ -125,7 +125,7 @@ func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 
 // Wait waits until the entry is deleted. As soon as the owner's lease and the grace have surely
 // ended, Wait deletes the entry as Delete does, and fails as Delete does. If ctx ends first, Wait
-// returns its error and cause. Zero fields of the policy mean their defaults.
+// returns its error. Zero fields of the policy mean their defaults.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	if err := b.tree.check(ctx); err != nil {
 		return err
@@ -133,10 +133,6 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	if p = p.WithDefaults(); p.Validate() != nil {
 		return p.Validate()
 	}
-	return zkconn.Reveal(b.wait(ctx, p))
-}
-
-func (b *Breaking) wait(ctx context.Context, p lock.Policy) error {
 	for !b.gone {
 		conn := b.tree.c.Conn
 		// As in attempt, a server that lags behind may not know the entry.
@@ -159,7 +155,7 @@ func (b *Breaking) wait(ctx context.Context, p lock.Policy) error {
 		case err != nil:
 			return err
 		case verdict == znode.Expired:
-			return b.delete(ctx, p)
+			return b.Delete(ctx, p)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -185,10 +181,6 @@ func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 	if err := b.tree.check(ctx); err != nil {
 		return err
 	}
-	return zkconn.Reveal(b.delete(ctx, p))
-}
-
-func (b *Breaking) delete(ctx context.Context, p lock.Policy) error {
 	gone, err := b.tree.removeWithParent(ctx, b.path, b.mark, p.KeepParent)
 	if err == nil && !gone {
 		err = fmt.Errorf("%s: %w", b.path, ErrHandedOn)
@@ -207,11 +199,6 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 	if p = p.WithDefaults(); p.Validate() != nil {
 		return false, p.Validate()
 	}
-	gone, err = t.purge(ctx, path, p)
-	return gone, zkconn.Reveal(err)
-}
-
-func (t Tree) purge(ctx context.Context, path string, p lock.Policy) (gone bool, err error) {
 	n, err := t.c.Conn.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return true, nil
@@ -252,7 +239,7 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 // that is [znode.Node.ParentRemovable], unless keepParent is set. gone is also true if the entry was
 // missing; it is false if the entry has another version.
 func (t Tree) removeWithParent(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
-	err = t.delete(ctx, []Deletion{{path, version}})
+	err = t.Delete(ctx, []Deletion{{path, version}})
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused) && errors.Is(err, zk.ErrBadVersion):
@@ -279,7 +266,7 @@ func (t Tree) removeWithParent(ctx context.Context, path string, version int32, 
 	if anchored {
 		nodes = append(nodes, Deletion{parent + "/" + znode.Anchor(node.Generation), -1})
 	}
-	return true, unlessGone(t.delete(ctx, append(nodes, Deletion{parent, n.Stat.Version})))
+	return true, unlessGone(t.Delete(ctx, append(nodes, Deletion{parent, n.Stat.Version})))
 }
 
 // unlessGone returns err, the error of deleting a lock's node, unless the node is missing or in

@@ -25,7 +25,7 @@ func (t Tree) ACL(ctx context.Context, path string) ([]zk.ACL, error) {
 		return nil, err
 	}
 	acl, _, err := t.c.Conn.ACL(ctx, path)
-	return acl, zkconn.Reveal(err)
+	return acl, err
 }
 
 // SessionTimeout returns the session timeout that the server has granted; 0 for a client made by
@@ -46,7 +46,7 @@ func (t Tree) Members(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	m, err := t.c.Conn.Members(ctx)
-	return m.Servers, zkconn.Reveal(err)
+	return m.Servers, err
 }
 
 // Displacement returns how many displacements the client has detected since Dial or New, and the
@@ -75,7 +75,7 @@ func (t Tree) Carries(ctx context.Context, size int) error {
 	}
 	const tries = 3 // connections also end for other reasons
 	cut := 0
-	return zkconn.Reveal(t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+	return t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		_, err := t.c.Conn.Multi(ctx,
 			&zk.CheckVersionRequest{Path: t.c.Root + "/.size", Version: 0},
 			&zk.SetDataRequest{Path: t.c.Root + "/.size", Data: make([]byte, size)})
@@ -88,5 +88,5 @@ func (t Tree) Carries(ctx context.Context, size int) error {
 			}
 		}
 		return err
-	}))
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/inbox"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // Revocation is a request to release a lock, see [lock.Client.Revoke].
@@ -29,7 +28,7 @@ func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
 	}
 	r, stale, err := inbox.Read(ctx, t.c.Conn, t.c.Root, id)
 	if err != nil || r.Err != nil {
-		return Revocation{Stat: r.Stat, Err: r.Err}, zkconn.Reveal(err)
+		return Revocation{Stat: r.Stat, Err: r.Err}, err
 	}
 	return Revocation{Lock: r.Lock(), Owner: r.Owner, Host: r.Host, PID: r.PID, Reason: r.Reason, Stat: r.Stat, Stale: stale}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // ServerReport is the result of [CheckServer].
@@ -55,11 +54,11 @@ func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error)
 	var unchecked *servercheck.Unchecked
 	switch {
 	case errors.As(err, &unchecked):
-		r.Unchecked = zkconn.Reveal(unchecked.Why)
+		r.Unchecked = unchecked.Why
 	case errors.Is(err, lock.ErrUnsupported):
 		r.Refused = err
 	case err != nil:
-		return ServerReport{}, zkconn.Reveal(fmt.Errorf("check the server: %w", err))
+		return ServerReport{}, fmt.Errorf("check the server: %w", err)
 	}
 	r.Servers = releases(ctx, c)
 	for _, s := range r.Servers {
@@ -80,11 +79,8 @@ func releases(ctx context.Context, c access.Client) []ServerRelease {
 		asked.Go(func() {
 			s := &found[i]
 			s.Address = address
-			var answer string
-			if answer, s.Err = c.Conn.Word(ctx, address, "srvr"); s.Err != nil {
-				s.Err = zkconn.Reveal(s.Err)
-				return
-			}
+			answer, err := c.Conn.Word(ctx, address, "srvr")
+			s.Err = err
 			if v, ok := parseVersion(answer); ok {
 				s.Release, s.Warning = v.release, v.warning()
 			}

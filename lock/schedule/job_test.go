@@ -52,6 +52,12 @@ type ran struct {
 func simulate(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
+	simulateInTurn(t, f)
+}
+
+// simulateInTurn is simulate for a test whose simulations depend on each other.
+func simulateInTurn(t *testing.T, f func(w *world)) {
+	t.Helper()
 	bubble.Run(t, locktest.Options{Members: 3}, 5*time.Second, func(b *bubble.World) {
 		audited.Test(b, b.Ensemble, func() { f(&world{World: b}) })
 	})

@@ -107,7 +107,7 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 		}
 	}
 	err = hold.Txn(ctx, lock.OpDelete(at, stat.Version))
-	if errors.Is(err, zk.ErrNotEmpty) { // other jobs are below it
+	if errors.Is(admin.Answer(err), zk.ErrNotEmpty) { // other jobs are below it
 		err = hold.Txn(ctx, lock.OpSet(at, nil, stat.Version))
 	}
 	if err != nil {

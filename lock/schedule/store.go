@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 // absent stands for the version of a missing node.
@@ -56,7 +57,8 @@ func (j *Job) write(ctx context.Context, hold *lock.Hold, rec *record, version i
 		}
 	}
 	err = hold.Txn(ctx, ops...)
-	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
+	answer := admin.Answer(err)
+	if errors.Is(answer, zk.ErrBadVersion) || errors.Is(answer, zk.ErrNodeExists) || errors.Is(answer, zk.ErrNoNode) {
 		return errChanged
 	}
 	if err != nil {

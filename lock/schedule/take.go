@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 // Turn is a tick that this replica runs.
@@ -127,7 +128,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			if err == errChanged {
 				continue
 			}
-			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report this
+			if errors.Is(admin.Answer(err), lock.ErrInDoubt) { // if the write was applied, no other replica will report this
 				j.tell(report...)
 			}
 			return t, err
@@ -164,7 +165,7 @@ func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed 
 		}
 		if run.Lock != j.mutex.Name() {
 			hold, err := j.beside(run.Tick).TryLock(ctx)
-			if errors.Is(err, lock.ErrHeld) {
+			if errors.Is(admin.Answer(err), lock.ErrHeld) {
 				continue
 			}
 			if err != nil {

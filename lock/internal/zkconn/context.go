@@ -69,6 +69,14 @@ type revealed struct {
 
 func (r *revealed) Unwrap() []error { return append([]error{r.error}, r.causes...) }
 
+// Answer returns err as it was before [Reveal]: it matches no cause of a context.
+func Answer(err error) error {
+	if r := (*revealed)(nil); errors.As(err, &r) {
+		return r.error
+	}
+	return err
+}
+
 // causesOf appends what Reveal adds to err.
 func causesOf(err error, causes []error) []error {
 	switch e := err.(type) {
