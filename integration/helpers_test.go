@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/rs/zerolog"
 )

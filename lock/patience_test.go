@@ -271,13 +271,13 @@ func TestEndedContext(t *testing.T) {
 		}
 		// Errors of package admin may also be ErrUnavailable, because its calls have not waited for
 		// a session.
-		ofAdmin := map[string]bool{"Break": true, "Children": true, "Inspect": true, "Now": true, "Delete": true, "Get": true, "Prove": true}
 		for what, call := range patientCalls {
 			errs[what] = call(ctx, a, held, attach)
 		}
 		for what, err := range errs {
-			mustBe(t, err, context.Canceled, cause)
-			isTrue(t, ofAdmin[what] || !errors.Is(err, lock.ErrUnavailable), "%s: %v", what, err)
+			mustBe(t, err, context.Canceled)
+			isTrue(t, errors.Is(err, cause) != ofTree[what], "%s: %v; whether it matches the cause", what, err)
+			isTrue(t, ofTree[what] || !errors.Is(err, lock.ErrUnavailable), "%s: %v", what, err)
 		}
 		settle()
 		atMost(t, "requests", w.Requests()["a"].Total()-requests, 0)

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 // client is the controller's side of one worker. Each process of the worker is one life; a new one

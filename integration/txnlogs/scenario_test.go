@@ -17,9 +17,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/wait"
-	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 // patience is the limit of one step on a busy machine.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/wire"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 // queryTimeout limits one query of a server, which may be paused.

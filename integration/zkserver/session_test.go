@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/integration/wire"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 func TestExpire(t *testing.T) {

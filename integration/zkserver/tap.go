@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/integration/wire"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 // Tap is between one client and its servers. It knows the client's session, counts the traffic, and

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
 // Options are the settings of an ensemble. The zero value is a single server without delays.
@@ -120,7 +118,7 @@ type Ensemble struct {
 	listeners []net.Listener // given to Serve
 	intercept func(Request) Fault
 	tracer    func(Event)
-	observer  func(txnlog.Txn)
+	observer  func(Txn)
 }
 
 // New starts an ensemble. It fails if an option is invalid.

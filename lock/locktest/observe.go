@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
 // A Node is a node in the result of [Ensemble.Dump].
@@ -57,11 +55,36 @@ func (e *Ensemble) Transactions() int64 {
 	return e.txns
 }
 
-// Observe calls f for each later transaction, in the order of the log, as a reader of ZooKeeper's
-// transaction logs would find it; a nil f ends the calls. A transaction of [Ensemble.SetSequence] is
+// Txn is one transaction, as ZooKeeper's transaction logs have it.
+type Txn struct {
+	Zxid    int64
+	Time    time.Time // by the leader's clock, in milliseconds
+	Session int64     // the session that asked for it, or that began or ended
+	Cxid    int32     // the client's number of the request
+	Ops     []TxnOp   // all took effect, or none if the transaction failed
+}
+
+// TxnOp is one operation of a [Txn]. The fields that its kind does not name are zero.
+type TxnOp struct {
+	// Kind is ZooKeeper's code: 1 create, 2 delete, 5 setData, 7 setACL, 13 check, -10 a session
+	// begins, -11 one ends, and deletes its nodes, -1 the transaction failed.
+	Kind      int32
+	Path      string
+	Data      []byte        // create, setData
+	ACL       []ACL         // create, setACL; do not change it
+	Ephemeral bool          // create: the owner is Txn.Session
+	Version   int32         // version of the data or ACL afterwards; check: the required one
+	CVersion  int32         // create: how many children its parent has had
+	Timeout   time.Duration // a session begins
+	Ended     []string      // a session ends: the nodes that it deletes
+	Err       int32         // ZooKeeper's code of the failure
+}
+
+// Observe calls f for each later transaction, in the order of ZooKeeper's transaction log; a nil f ends
+// the calls. A transaction of [Ensemble.SetSequence] is
 // left out, because no server logs it. f is called with the ensemble locked, so it must not call the
 // ensemble, nor change the data.
-func (e *Ensemble) Observe(f func(txnlog.Txn)) {
+func (e *Ensemble) Observe(f func(Txn)) {
 	e.lock()
 	defer e.unlock()
 	e.observer = f
@@ -72,18 +95,18 @@ func (e *Ensemble) observe(x *txn) {
 	if e.observer == nil {
 		return
 	}
-	t := txnlog.Txn{Zxid: x.zxid, Time: time.UnixMilli(x.time), Session: x.session, Cxid: x.cxid}
+	t := Txn{Zxid: x.zxid, Time: time.UnixMilli(x.time), Session: x.session, Cxid: x.cxid}
 	switch {
 	case x.ends:
-		end := txnlog.Op{Kind: txnlog.OpCloseSession}
+		end := TxnOp{Kind: opCloseSession}
 		for _, c := range x.changes {
 			end.Ended = append(end.Ended, c.path)
 		}
-		t.Ops = []txnlog.Op{end}
+		t.Ops = []TxnOp{end}
 	case x.begins > 0:
-		t.Ops = []txnlog.Op{{Kind: txnlog.OpBeginSession, Timeout: x.begins}}
+		t.Ops = []TxnOp{{Kind: opCreateSession, Timeout: x.begins}}
 	case len(x.changes) > 0:
-		t.Ops = make([]txnlog.Op, len(x.changes))
+		t.Ops = make([]TxnOp, len(x.changes))
 		for i := range x.changes {
 			if x.changes[i].code == opSetSequence {
 				return
@@ -91,20 +114,17 @@ func (e *Ensemble) observe(x *txn) {
 			t.Ops[i] = x.changes[i].logged()
 		}
 	default:
-		t.Ops = []txnlog.Op{{Kind: txnlog.OpError, Err: x.failure()}}
+		t.Ops = []TxnOp{{Kind: opError, Err: x.failure()}}
 	}
 	e.observer(t)
 }
 
 // logged returns a change as the transaction log has it.
-func (c *change) logged() txnlog.Op {
-	o := txnlog.Op{Kind: txnlog.OpKind(c.code), Path: c.path, Data: c.data, Version: c.version}
+func (c *change) logged() TxnOp {
+	o := TxnOp{Kind: c.code, Path: c.path, Data: c.data, Version: c.version, ACL: c.acl}
 	switch c.code {
 	case opCreate, opCreate2, opCreateContainer:
-		o.Kind, o.CVersion, o.Ephemeral = txnlog.OpCreate, c.cversion, c.owner != 0
-	}
-	for _, a := range c.acl {
-		o.ACL = append(o.ACL, txnlog.ACL{Perms: a.Perms, Scheme: a.Scheme, ID: a.ID})
+		o.Kind, o.CVersion, o.Ephemeral = opCreate, c.cversion, c.owner != 0
 	}
 	return o
 }

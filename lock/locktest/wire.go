@@ -25,6 +25,7 @@ const (
 	opAuth            = 100
 	opSetWatches      = 101
 	opSASL            = 102
+	opCreateSession   = -10 // in the log only
 	opCloseSession    = -11
 	opError           = -1 // a failed operation in the reply to a multi
 

@@ -16,6 +16,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
@@ -83,7 +84,7 @@ var tokens = regexp.MustCompile(`"token":"[0-9a-f]{16}`)
 func play(t *testing.T) (log []txnlog.Txn) {
 	t.Helper()
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(b *bubble.World) {
-		b.Observe(func(x txnlog.Txn) { log = append(log, x) })
+		b.Observe(func(x locktest.Txn) { log = append(log, audited.Logged(x)) })
 		s := &scene{World: b}
 		s.a, s.b, s.other = s.dial("a"), s.dial("b"), s.Plain("other", timeout, new(zk.DNSHostProvider))
 		s.locks()

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -89,14 +88,14 @@ func (d *demo) killEverybody(ctx context.Context) {
 	reaper := d.start("the reaper", d.Reaper, d.Reaper, "--config", file, "--servers", strings.Join(d.Servers, ","))
 	d.say("The reaper is started. It sweeps every second, with an orphan_after of 1s. It waits until the leases have ended, about %v.", shortTTL+shortGrace)
 	var left []string
-	err = wait.Until(ctx, patience, "the tree is swept away", func() (bool, error) {
+	err = until(ctx, "the tree is swept away", func() bool {
 		if reaper.ended() {
 			check(reaper.end())
 		}
 		left = slices.DeleteFunc(d.left(ctx), func(node string) bool {
 			return strings.HasPrefix(node, d.base.locks()+"/"+reaperLock)
 		})
-		return len(left) == 0, nil
+		return len(left) == 0
 	})
 	check(context.Cause(ctx))
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -194,7 +193,7 @@ func (d *demo) queueUp(ctx context.Context, path string, part []string, names ..
 		w := d.worker(name, part...)
 		queue = append(queue, w)
 		w.order("lock")
-		check(wait.Until(ctx, patience, name+" is at the lock", func() (bool, error) { return present() == i+1, nil }))
+		check(until(ctx, name+" is at the lock", func() bool { return present() == i+1 }))
 	}
 	queue[0].hear(ctx, "in")
 	return queue

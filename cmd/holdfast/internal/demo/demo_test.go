@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-io/holdfast/integration/wire"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,8 +14,21 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
-	"github.com/holdfast-io/holdfast/integration/wait"
 )
+
+// until polls until yes returns true, for at most patience. The error names what did not happen.
+func until(ctx context.Context, what string, yes func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
+	defer cancel()
+	for !yes() {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
 
 // patience is the limit of every wait. No correct wait takes that long.
 const patience = 2 * time.Minute
@@ -109,7 +122,7 @@ func (p *process) kill() {
 // stop sends the process SIGTERM, and waits for its end. An exit status other than 0 ends the demo.
 func (p *process) stop(ctx context.Context) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	check(wait.Until(ctx, patience, p.name+" ends", func() (bool, error) { return p.ended(), nil }))
+	check(until(ctx, p.name+" ends", p.ended))
 	if !p.cmd.ProcessState.Success() {
 		check(p.end())
 	}

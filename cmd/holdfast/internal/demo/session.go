@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/wire"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 // session is a ZooKeeper session that a server has granted.

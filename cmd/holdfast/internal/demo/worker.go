@@ -14,9 +14,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/integration/wait"
-	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 // workerName is the name of a worker's process: its first argument, which ps shows.
@@ -132,7 +131,7 @@ func (w *worker) obey(orders map[string]func() string) {
 		return fmt.Sprintf("expired %#x", old.id)
 	}
 	orders["renew"] = func() string {
-		check(wait.Until(context.Background(), patience, "there is a new session", func() (bool, error) { return w.session.Load().id != old.id, nil }))
+		check(until(context.Background(), "there is a new session", func() bool { return w.session.Load().id != old.id }))
 		return fmt.Sprintf("session %#x", w.session.Load().id)
 	}
 	for order := range w.orders {

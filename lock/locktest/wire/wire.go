@@ -1,5 +1,5 @@
-// Package wire talks to ZooKeeper servers without a client library, for the demo and for tests. It
-// can end sessions as servers do. It has only the parts of the protocol that they need.
+// Package wire talks to ZooKeeper servers without a client library, for tests and demonstrations. It
+// can end sessions as servers do. It has only the parts of the protocol that this needs.
 package wire
 
 import (
@@ -10,8 +10,6 @@ import (
 	"io"
 	"net"
 	"time"
-
-	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -59,7 +57,10 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 		}
 		if last = err; err != nil {
 			// The client has attached the session again, or the server cannot serve now.
-			_ = wait.Sleep(ctx, retryAfter)
+			select {
+			case <-time.After(retryAfter):
+			case <-ctx.Done():
+			}
 		}
 	}
 }

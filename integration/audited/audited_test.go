@@ -1,4 +1,4 @@
-package locktest_test
+package audited
 
 import (
 	"strings"
@@ -17,7 +17,8 @@ func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{Members: 3, Latency: func(string, string) time.Duration { return time.Microsecond }})
 		state, kinds, last := txnlog.NewState(nil), map[txnlog.OpKind]int{}, int64(0)
-		ens.Observe(func(x txnlog.Txn) {
+		ens.Observe(func(observed locktest.Txn) {
+			x := Logged(observed)
 			if x.Zxid <= last || x.Time.UnixMilli() != time.Now().UnixMilli() || x.Session == 0 {
 				t.Errorf("after %#x: %+v", last, x)
 			}
