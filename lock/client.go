@@ -245,22 +245,14 @@ func (c *Client) flush() {
 	c.logs.Close(max(0, time.Until(end)))
 }
 
-func init() {
-	access.Of = func(client any) (access.Client, bool) {
-		c, ok := client.(*Client)
-		if !ok || c == nil || c.cfg == nil {
-			return access.Client{}, false
-		}
-		return access.Client{
-			Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker(),
-			Owner: c.cfg.owner, Host: c.cfg.host, ACL: c.cfg.acl,
-		}, true
+// Access returns the parts of the client that package admin uses, or zero values for a client that was
+// not made by Dial or New. It is of no use to other packages.
+func (c *Client) Access() access.Client {
+	if c == nil || c.cfg == nil {
+		return access.Client{}
 	}
-	access.Describe = func(ctx context.Context, hold any, metadata map[string]string) error {
-		h := hold.(*Hold)
-		if err := h.check(ctx, "describe"); err != nil {
-			return err
-		}
-		return h.e.Describe(ctx, metadata)
+	return access.Client{
+		Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker(),
+		Owner: c.cfg.owner, Host: c.cfg.host, ACL: c.cfg.acl,
 	}
 }

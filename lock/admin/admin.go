@@ -31,8 +31,7 @@ type Tree struct {
 // New returns the view of the client's locks. If the client is nil, or was not made by lock.Dial or
 // lock.New, all methods with a context fail, and all other methods return zero values.
 func New(client *lock.Client) Tree {
-	c, _ := access.Of(client)
-	return Tree{c}
+	return Tree{client.Access()}
 }
 
 // check returns an error for the zero Tree, for a Tree of a nil client, and for a nil context.

@@ -42,9 +42,9 @@ type ServerRelease struct {
 // for its release. It fails with [lock.ErrInvalid] if an argument is nil. It also fails if there
 // was no session, or ctx ended.
 func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error) {
-	c, ok := access.Of(client)
+	c := client.Access()
 	switch {
-	case !ok:
+	case c.Conn == nil:
 		return ServerReport{}, fmt.Errorf("%w: client: must be made by Dial or New", lock.ErrInvalid)
 	case ctx == nil:
 		return ServerReport{}, fmt.Errorf("%w: context: must not be nil", lock.ErrInvalid)

@@ -22,10 +22,9 @@ type Client struct {
 	ACL   []zk.ACL // ACL of the nodes that the client creates
 }
 
-// Describe replaces the metadata of the entry of a *lock.Hold, and waits until ZooKeeper has
-// acknowledged that. Package lock sets it.
-var Describe func(ctx context.Context, hold any, metadata map[string]string) error
-
-// Of returns the parts of a *lock.Client, or false if client is nil or was not made by Dial or New.
-// Package lock sets it.
-var Of func(client any) (Client, bool)
+// Hold has the parts of a hold that package admin uses.
+type Hold struct {
+	// Describe replaces the metadata of the hold's entry, and waits until ZooKeeper has acknowledged
+	// that.
+	Describe func(ctx context.Context, metadata map[string]string) error
+}
