@@ -39,6 +39,29 @@ func parseVersion(answer string) (version, bool) {
 	return version{}, false
 }
 
+var (
+	dataDir = regexp.MustCompile(`(?m)^dataDir=(.+?)(?:/version-2)?\r?$`)
+	heapMax = regexp.MustCompile(`(?m)^os\.memory\.max=([0-9]{1,12})MB\r?$`)
+)
+
+// parseDataDir returns the dataDir in the answer to conf; "" if there is none.
+func parseDataDir(answer string) string {
+	if m := dataDir.FindStringSubmatch(answer); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// parseHeap returns the largest size of the heap in the answer to envi, in bytes; 0 if there is none.
+func parseHeap(answer string) int64 {
+	m := heapMax.FindStringSubmatch(answer)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(m[1], 10, 64)
+	return n << 20
+}
+
 // warning returns a warning about a release of ZooKeeper; "" if there is none. The bugs that it
 // warns of lose acknowledged writes, and with them entries of holders.
 func (v version) warning() string {

@@ -26,6 +26,25 @@ func TestParseRelease(t *testing.T) {
 	}
 }
 
+func TestSettings(t *testing.T) {
+	for answer, want := range map[string]string{
+		"clientPort=2181\ndataDir=/tmp/zookeeper/version-2\ndataDirSize=478\ndataLogDir=/x/version-2\n": "/tmp/zookeeper",
+		"dataDir=/var/lib/zookeeper\r\n": "/var/lib/zookeeper", "dataDirSize=478\n": "", "conf is not executed because it is not in the whitelist.\n": "", "": "",
+	} {
+		if got := parseDataDir(answer); got != want {
+			t.Errorf("%q: %q, want %q", answer, got, want)
+		}
+	}
+	for answer, want := range map[string]int64{
+		"Environment:\nos.memory.free=217MB\nos.memory.max=247MB\nos.memory.total=247MB\n": 247 << 20,
+		"os.memory.max=9999999999999MB\n": 0, "os.memory.free=217MB\n": 0, "": 0,
+	} {
+		if got := parseHeap(answer); got != want {
+			t.Errorf("%q: %d, want %d", answer, got, want)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	for release, want := range map[string]string{
 		"3.9.3": "ZOOKEEPER-4925", "3.9.2": "", "3.9.1": "ZOOKEEPER-4785", "3.9.0": "ZOOKEEPER-4785", "3.9.4": "", "3.9.5": "", "3.10.0": "",

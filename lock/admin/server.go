@@ -35,6 +35,10 @@ type ServerRelease struct {
 	Warning string
 	// Err says why the server did not answer; nil if it did.
 	Err error
+	// DataDir is the folder of its snapshots, by the four-letter word conf, and Heap the largest size
+	// of its heap in bytes, by envi; "" and 0 if it does not tell. Releases before 3.5 do not tell Heap.
+	DataDir string
+	Heap    int64
 }
 
 // CheckServer checks whether the server of the client's session supports the protocol. It makes
@@ -84,6 +88,9 @@ func releases(ctx context.Context, c access.Client) []ServerRelease {
 			if v, ok := parseVersion(answer); ok {
 				s.Release, s.Warning = v.release, v.warning()
 			}
+			conf, _ := c.Conn.Word(ctx, address, "conf") // not permitted by default
+			envi, _ := c.Conn.Word(ctx, address, "envi")
+			s.DataDir, s.Heap = parseDataDir(conf), parseHeap(envi)
 		})
 	}
 	asked.Wait()

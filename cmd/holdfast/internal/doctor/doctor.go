@@ -114,6 +114,7 @@ const (
 	differs    = 10 * time.Second // difference between this machine's and the leader's clock
 	largest    = 512 << 10        // bytes, largest request of a sweep
 	fewTxns    = 400_000_000      // transactions left, a good four days at 1,000 a second
+	smallHeap  = 200 << 20        // bytes, for some ten thousand locks
 	named      = 3                // number of nodes that a finding names
 )
 
@@ -186,7 +187,7 @@ func (e *exam) server(ctx context.Context) error {
 	case r.Unchecked != nil:
 		e.add("server-unchecked", "%s", oneLine(r.Unchecked))
 	}
-	e.fine("server-unsupported", "server-unchecked", "acl-invalid", "server-release", "release-unknown", "server-down")
+	e.fine("server-unsupported", "server-unchecked", "acl-invalid", "server-release", "release-unknown", "server-down", "data-in-tmp", "heap-small")
 	for _, s := range r.Servers {
 		var unreachable net.Error
 		switch {
@@ -198,6 +199,12 @@ func (e *exam) server(ctx context.Context) error {
 			e.add("release-unknown", "%s does not tell its release", s.Address)
 		default:
 			e.tell("%s is ZooKeeper %s", s.Address, s.Release)
+		}
+		if s.DataDir == "/tmp/zookeeper" {
+			e.add("data-in-tmp", "%s has its data in %s", s.Address, s.DataDir)
+		}
+		if s.Heap > 0 && s.Heap < smallHeap {
+			e.add("heap-small", "%s has a heap of at most %d MB", s.Address, s.Heap>>20)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,40 +33,44 @@ type patient struct {
 	*locktest.Ensemble
 	ctx    context.Context
 	config *policy.Config
-	few    int64  // the doctor's fewTxns; 0: its own
-	words  string // what servers answer to srvr; "": what the ensemble answers
+	few    int64             // the doctor's fewTxns; 0: its own
+	words  string            // what servers answer to srvr; "": what the ensemble answers
+	more   map[string]string // with words: what they answer to other four-letter words
 }
 
-// dial is the doctor's dialer. If p.words is set, its connections answer srvr with p.words.
+// dial is the doctor's dialer. If p.words is set, its connections answer srvr with p.words, and other
+// words with p.more.
 func (p *patient) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := p.Dialer("doctor")(network, address, timeout)
 	if err != nil || p.words == "" {
 		return conn, err
 	}
-	return &talking{Conn: conn, words: strings.NewReader(p.words)}, nil
+	answers := map[string]string{"srvr": p.words}
+	maps.Copy(answers, p.more)
+	return &talking{Conn: conn, answers: answers}, nil
 }
 
-// talking is a connection that answers srvr with words, and passes on everything else. asked is
-// atomic, because sessions read and write concurrently.
+// talking is a connection that answers four-letter words with answers, and passes on everything else.
+// answer is atomic, because sessions read and write concurrently.
 type talking struct {
 	net.Conn
-	words *strings.Reader
-	asked atomic.Bool
+	answers map[string]string
+	answer  atomic.Pointer[strings.Reader]
 }
 
 func (t *talking) Write(b []byte) (int, error) {
-	if string(b) == "srvr" {
-		t.asked.Store(true)
+	if answer, ok := t.answers[string(b)]; ok {
+		t.answer.Store(strings.NewReader(answer))
 	}
-	if t.asked.Load() {
+	if t.answer.Load() != nil {
 		return len(b), nil
 	}
 	return t.Conn.Write(b)
 }
 
 func (t *talking) Read(b []byte) (int, error) {
-	if t.asked.Load() {
-		return t.words.Read(b)
+	if answer := t.answer.Load(); answer != nil {
+		return answer.Read(b)
 	}
 	return t.Conn.Read(b)
 }
@@ -229,6 +234,14 @@ var plants = []struct {
 	}},
 	{"release-unknown", "does not tell", "4lw.commands.whitelist", locktest.Options{}, func(p *patient) {
 		p.words = "srvr is not executed because it is not in the whitelist.\n"
+	}},
+	{"data-in-tmp", "has its data in /tmp/zookeeper", "Set dataDir in zoo.cfg", locktest.Options{}, func(p *patient) {
+		p.words = "Zookeeper version: 3.9.6-0, built\n"
+		p.more = map[string]string{"conf": "clientPort=2181\ndataDir=/tmp/zookeeper/version-2\ndataDirSize=478\n"}
+	}},
+	{"heap-small", "a heap of at most 123 MB", "-Xmx", locktest.Options{}, func(p *patient) {
+		p.words = "Zookeeper version: 3.9.6-0, built\n"
+		p.more = map[string]string{"envi": "os.memory.free=100MB\nos.memory.max=123MB\nos.memory.total=123MB\n"}
 	}},
 	{"server-unchecked", "a scratch node below /locks", "acl-denied", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
