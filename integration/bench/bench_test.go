@@ -216,6 +216,7 @@ func TestPeersOfExperiments(t *testing.T) {
 			freeAnewTitle:                  all["B"],
 			handoffTitle(1000, shortHold):  {"holdfast", "zk.Lock"},
 			manyReaders(64).Title:          {"holdfast", "zk.Lock"},
+			manyContended(64).Title:        {"holdfast", "zk.Lock", "etcd", "redis", "postgres"},
 			lastReader().Title:             own,
 			manyPermits().Title:            own,
 			lastReader().on(delayed).Title: own,

@@ -87,6 +87,7 @@ func mutexes(s size) []*experiment {
 		many(4),
 		many(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 1.8}, bar{Figure: 2, Limit: 0.25, Counted: !s.quick}),
 		many(256, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.0}, bar{Figure: 2, Limit: 0.1, Counted: !s.quick}),
+		manyContended(64),
 		manyAnew(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.5}),
 	}
 	for _, hold := range []time.Duration{shortHold, 0} {
@@ -111,6 +112,8 @@ func mutexes(s size) []*experiment {
 	return append(list,
 		keep(s.holds, s.keep, s.rounds,
 			bar{Figure: 0, Limit: 850, Counted: s.holds >= 10_000}, bar{Figure: 1, Limit: 0, Counted: s.holds >= 10_000}, bar{Figure: 2, Least: true, Limit: 50, Counted: true}),
+		keepBusy(s.holds, s.keep/2, s.rounds, bar{Figure: 2, Least: true, Limit: 0.5}),
+		closeHolding(s.holds, bar{Figure: 2, Limit: 0.05, Counted: true}),
 		tryLock(bar{Figure: 1, Limit: 3, Counted: true}, bar{Figure: 2, Limit: 0, Counted: true}),
 		sweepOrphans(s.trees, "flat"), sweepOrphans(s.trees, "nested"),
 		sweepLive(s.trees, time.Hour, bar{Figure: 3, Limit: 0.1, Counted: true}))

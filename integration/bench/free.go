@@ -68,13 +68,19 @@ const manyParts = 4
 // many is workload B: n goroutines of one session, each with a lock that no other goroutine uses.
 func many(n int, bars ...bar) *experiment {
 	title := fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n)
-	return manyLocks(title, n, false, func(*peer) bool { return false }, bars).among("B", goPeers)
+	return manyLocks(title, n, 0, false, func(*peer) bool { return false }, bars).among("B", goPeers)
+}
+
+// manyContended is like many, but goroutines of a second session contend for half of the locks.
+func manyContended(n int, bars ...bar) *experiment {
+	title := fmt.Sprintf("%d goroutines on one session, a lock each; a second session wants half of them"+loopback, n)
+	return manyLocks(title, n, n/2, false, func(*peer) bool { return false }, bars).among("B", func(p *peer) bool { return goPeers(p) && locks(p) })
 }
 
 // manyAnew is like many, but uses a new lock for each cycle.
 func manyAnew(n int, bars ...bar) *experiment {
 	title := fmt.Sprintf("%d goroutines on one session, another lock each time"+loopback, n)
-	return manyLocks(title, n, true, func(*peer) bool { return false }, bars).among("B", goPeers)
+	return manyLocks(title, n, 0, true, func(*peer) bool { return false }, bars).among("B", goPeers)
 }
 
 // manyReaders is like many, but all goroutines read one lock. With zk.Lock, each has a lock of its
@@ -82,25 +88,29 @@ func manyAnew(n int, bars ...bar) *experiment {
 func manyReaders(n int, bars ...bar) *experiment {
 	readers := func(p *peer) bool { return p.open != nil && plays(reading)(p) }
 	title := fmt.Sprintf("%d goroutines on one session read one lock; each has a zk.Lock of its own"+loopback, n)
-	return manyLocks(title, n, false, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
+	return manyLocks(title, n, 0, false, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
 }
 
 // manyLocks is like many or, with anew, manyAnew, with any title. If shared accepts a peer, all its
-// goroutines use one lock.
-func manyLocks(title string, n int, anew bool, shared func(*peer) bool, bars []bar) *experiment {
+// goroutines use one lock. A second session has a goroutine for each of the first rivals locks.
+func manyLocks(title string, n, rivals int, anew bool, shared func(*peer) bool, bars []bar) *experiment {
 	e := &experiment{
 		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},
 		turns: 12,
 	}
-	e.prepare = withClients(1, func(ctx context.Context, c *crew) (round, error) {
-		var lockers []locker
+	e.prepare = withClients(1+min(rivals, 1), func(ctx context.Context, c *crew) (round, error) {
+		var lockers, contending []locker
 		path := c.newPath()
-		for range n {
+		for i := range n {
 			if !shared(c.peer) {
 				path = c.newPath()
 			}
 			lockers = append(lockers, c.sessions[0].locker(path))
+			if i < rivals {
+				contending = append(contending, c.sessions[1].locker(path))
+			}
 		}
+		lockers = append(lockers, contending...)
 		round := func(ctx context.Context) (turn, error) {
 			team := c.team(ctx, patience)
 			defer team.end()
@@ -112,7 +122,7 @@ func manyLocks(title string, n int, anew bool, shared func(*peer) bool, bars []b
 					cycles.Add(1)
 					return time.Since(start) >= c.window/manyParts
 				}
-				team.run(n, func(i int) (err error) {
+				team.run(len(lockers), func(i int) (err error) {
 					if !anew {
 						return lockers[i].cycleUntil(team.ctx, over)
 					}

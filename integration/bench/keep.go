@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,15 +31,103 @@ func keep(n int, total time.Duration, rounds int, bars ...bar) *experiment {
 		}, bars},
 		takes: holdfastAlone,
 		prepare: func(ctx context.Context, s *site, p *peer) (trial, error) {
-			client, err := lock.Dial(ctx, []string{s.at}, lock.WithRoot(s.newPath()), lock.WithSessionTimeout(sessionTimeout), lock.WithTTL(ttl))
+			k, err := newKeeper(ctx, s, n, window, ttl)
 			if err != nil {
 				return trial{}, err
 			}
-			k := &keeper{site: s, client: client, window: window, ttl: ttl, holds: make([]*lock.Hold, n)}
-			if err := k.take(ctx); err != nil {
-				return trial{}, errors.Join(err, k.close())
-			}
 			return trial{k.round, k.close}, nil
+		},
+	}
+}
+
+// keepBusy is like keep, while other goroutines of the client lock and unlock a lock each.
+func keepBusy(n int, total time.Duration, rounds int, bars ...bar) *experiment {
+	window := total / time.Duration(rounds)
+	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond)
+	return &experiment{
+		table: table{"E", fmt.Sprintf("%d holds with a TTL of %v, kept beside %d busy goroutines of the client, loopback", n, ttl, keepers), []figure{
+			{"lock + unlock", perSecond}, {"transactions, per lock + unlock and renewal", decimals}, {"of the TTL left, at least", percent},
+		}, bars},
+		takes: holdfastAlone,
+		prepare: func(ctx context.Context, s *site, p *peer) (trial, error) {
+			k, err := newKeeper(ctx, s, n, window, ttl)
+			if err != nil {
+				return trial{}, err
+			}
+			return trial{k.busyRound, k.close}, nil
+		},
+	}
+}
+
+// busyRound is a round beside busy goroutines.
+func (k *keeper) busyRound(ctx context.Context) (turn, error) {
+	var left, took time.Duration
+	var cycles atomic.Int64
+	each, err := k.costOf(ctx, nil, func() (int, error) {
+		start, renewals := time.Now(), k.client.Stats().Renewals
+		busy, end := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- wait.All(keepers, func(i int) error {
+				m := k.client.Mutex(fmt.Sprintf("busy-%d", i))
+				for busy.Err() == nil {
+					if err := m.Do(ctx, func(context.Context) error { return nil }); err != nil {
+						return err
+					}
+					cycles.Add(1)
+				}
+				return nil
+			})
+		}()
+		_, least, err := k.watch(ctx)
+		end()
+		err = errors.Join(err, <-ended)
+		left, took = least, time.Since(start)
+		return int(cycles.Load() + int64(k.client.Stats().Renewals-renewals)), err
+	})
+	return turn{float64(cycles.Load()) / took.Seconds(), each.transactions, left.Seconds() / k.ttl.Seconds()}, err
+}
+
+// newKeeper returns a keeper that holds n locks.
+func newKeeper(ctx context.Context, s *site, n int, window, ttl time.Duration) (*keeper, error) {
+	client, err := lock.Dial(ctx, []string{s.at}, lock.WithRoot(s.newPath()), lock.WithSessionTimeout(sessionTimeout), lock.WithTTL(ttl))
+	if err != nil {
+		return nil, err
+	}
+	k := &keeper{site: s, client: client, window: window, ttl: ttl, holds: make([]*lock.Hold, n)}
+	if err := k.take(ctx); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	return k, nil
+}
+
+// closeHolding measures the end of a client that holds n locks: Close releases them all.
+func closeHolding(n int, bars ...bar) *experiment {
+	return &experiment{
+		table: table{"E", fmt.Sprintf("Close of a client with %d holds, loopback", n), []figure{
+			{"time", milliseconds}, {"requests, per hold", decimals}, {"transactions, per hold", decimals},
+		}, bars},
+		takes: holdfastAlone,
+		prepare: func(_ context.Context, s *site, p *peer) (trial, error) {
+			round := func(ctx context.Context) (turn, error) {
+				k, err := newKeeper(ctx, s, n, 0, lock.DefaultTTL)
+				if err != nil {
+					return nil, err
+				}
+				before, err := s.spentByAll(ctx)
+				if err != nil {
+					return nil, errors.Join(err, k.close())
+				}
+				start := time.Now()
+				if err = k.client.Close(); err != nil {
+					return nil, err
+				}
+				took := time.Since(start)
+				after, err := s.spentByAll(ctx)
+				each := after.per(n, before)
+				return turn{took.Seconds(), each.requests, each.transactions}, err
+			}
+			return trial{round, func() error { return nil }}, nil
 		},
 	}
 }

@@ -267,8 +267,8 @@ func (o *options) check(s size) error {
 	switch {
 	case s.rounds < 1:
 		return fmt.Errorf("-rounds %d: must be at least 1", s.rounds)
-	case s.holds < 1 || s.keep/time.Duration(s.rounds) < lock.MinTTL:
-		return fmt.Errorf("-holds %d -keep %v: must be at least one hold, for %v in each round", s.holds, s.keep, lock.MinTTL)
+	case s.holds < 1 || s.keep/2/time.Duration(s.rounds) < lock.MinTTL:
+		return fmt.Errorf("-holds %d -keep %v: must be at least one hold, for %v in each round", s.holds, s.keep, 2*lock.MinTTL)
 	case s.window < time.Millisecond || s.window > time.Minute:
 		return fmt.Errorf("-window %v: must be from 1ms to 1m", s.window)
 	case s.trees < 1:
