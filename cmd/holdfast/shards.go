@@ -31,7 +31,7 @@ func newShards(flags *app.Flags) *cobra.Command {
 		Long: `Show the groups of package shard that have members, or one group: its members, the shards
 that have no owner at the moment, and those that another member is to own than the one
 that owns them, by the leader's plan. PLAN is the plan's age, by the ZooKeeper leader's
-clock.
+clock. Without GROUP all locks are listed first, as ls does.
 
 Without a leader there is no plan, but owners are shown. To see who owns a shard takes two
 reads for each; with --fast only the members and the plan are read.
