@@ -70,18 +70,20 @@ func positionOf(names []znode.Name, self int, rules znode.Rules) position {
 	return position{predecessor: names[ahead].Node, seen: true, predecessorHolds: ahead == 0 && rules.Kind.Alone(names[ahead])}
 }
 
+// alone reports whether a new entry, of that many contenders, is the only one and need not wait for
+// more permits than there are.
+func (d *draft) alone(contenders int32) bool {
+	return contenders == 1 && d.by.Permits <= d.parent.anchor.capacity()
+}
+
 // positionAtJoin returns the position of a new entry. contenders is the number of contenders right
 // after the create, the new one included. The position is zero if a list must find it.
 func (d *draft) positionAtJoin(own znode.Name, contenders int32) position {
-	c := d.by
 	switch {
 	case own.Overflowed():
-	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
+		return position{}
+	case d.alone(contenders):
 		return position{admitted: true}
-	case c.Kind == znode.Semaphore:
-		return d.positionByCount(own, contenders)
-	case c.Kind == znode.Mutex && c.Priority == 0 && own.Seq > 0:
-		return position{predecessor: znode.Predict(d.prefix, own.Seq-1), predecessorHolds: contenders == 2}
 	}
-	return position{}
+	return kindOf(d.by.Kind).atJoin(d, own, contenders)
 }

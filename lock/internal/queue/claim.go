@@ -114,9 +114,7 @@ func (c *contender) replaceGuard(ctx context.Context, guard string, p *parent) e
 		return err
 	}
 	p.adopted = data.Adopted || len(n.Data) == 0
-	if c.Kind == znode.Semaphore {
-		p.anchor.made = c.Capacity
-	}
+	p.anchor.made = c.Capacity
 	replies, err := c.send(ctx,
 		&zk.DeleteRequest{Path: guard, Version: -1},
 		&zk.CreateRequest{Path: guard, Data: p.anchor.data().Encode(), Acl: c.anchorACL},

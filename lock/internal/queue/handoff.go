@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // shrinkToSoleHold replaces a place by a sole hold if only one goroutine uses the place. A sole
@@ -13,8 +12,7 @@ import (
 func (p *placed) shrinkToSoleHold() {
 	s := p.lock
 	e, _ := p.Holder()
-	if !p.HeldAlone() || s.soleHold != nil || p.Shared ||
-		p.like.Kind == znode.Semaphore || e.Pass > 0 || !p.forget() {
+	if !p.HeldAlone() || s.soleHold != nil || p.Shared || p.like.Permits > 0 || e.Pass > 0 || !p.forget() {
 		return
 	}
 	s.soleHold, e.place = e, nil

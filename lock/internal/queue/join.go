@@ -53,14 +53,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 		}, 2
 	case present:
 		d.prefix = c.prefix(p.generation)
-		version := int32(-1)
-		if c.Kind == znode.Semaphore { // the anchor's version proves the number of permits
-			version = p.anchorVersion
-		}
-		d.ops, d.at = []any{
-			&zk.CheckVersionRequest{Path: anchorPath(c.parent, p.generation), Version: version},
-			d.entry(sent),
-		}, 1
+		d.ops, d.at = []any{p.checkAnchor(c.parent), d.entry(sent)}, 1
 		if p.unproven {
 			d.ops = append(d.ops, d.probe()...)
 		}
@@ -127,8 +120,7 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
 	at := d.positionAtJoin(e.Name(), contenders)
-	// A lone entry that is not admitted waits for more permits than there are.
-	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore)
+	e.alone = d.alone(contenders)
 	c.lock.sawOthers(contenders > 1)
 	return e, at
 }

@@ -40,15 +40,6 @@ type parent struct {
 // noParent returns the belief after a reply that there is no parent.
 func (q *Queue) noParent() parent { return parent{session: q.Conn.Session()} }
 
-// permits are a semaphore's original number of permits, and the present number if it is not 0.
-type permits struct{ made, resized int32 }
-
-func (p permits) data() znode.AnchorData {
-	return znode.AnchorData{Permits: p.made, Resized: p.resized}
-}
-
-func (p permits) capacity() int32 { return p.data().Capacity() }
-
 // sharedFor is the number of joins for which a client, once it has seen that other clients use the
 // lock, does not count on the version of the parent that it knows. A join on an outdated version is
 // refused, and costs one transaction and one read more.
@@ -89,55 +80,17 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}
-		if v.Kind == znode.Semaphore {
-			n, err := v.Conn.Get(ctx, anchorPath(v.parent, p.generation))
-			switch gone := errors.Is(err, zk.ErrNoNode); {
-			case gone && again:
-				return parent{state: unknown}, nil
-			case gone: // perhaps the parent was deleted and created again between the two reads
-				continue
-			}
-			if err := v.learnAnchor(&p, n, err); err != nil {
-				return p, err
-			}
+		switch err := v.readAnchor(ctx, &p); {
+		case errors.Is(err, zk.ErrNoNode) && again:
+			return parent{state: unknown}, nil
+		case errors.Is(err, zk.ErrNoNode): // perhaps the parent was deleted and created again between the two reads
+			continue
+		case err != nil:
+			return p, err
 		}
 		v.lock.believe(p)
 		return p, nil
 	}
-}
-
-// learnAnchor decodes the result of a read of the anchor into p. It fails if the read has failed,
-// or the number of permits does not fit the request.
-func (v *view) learnAnchor(p *parent, n zkconn.Node, err error) error {
-	if errors.Is(err, zk.ErrNoAuth) {
-		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
-	} else if err != nil {
-		return err
-	}
-	a, err := znode.DecodeAnchor(n.Data)
-	if err != nil {
-		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, v.parent, err)
-	}
-	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
-	if !v.fits(p) {
-		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
-			ErrPermits, v.parent, p.anchor.capacity(), p.anchor.made, v.Capacity)
-	}
-	if v.checked != anyGeneration {
-		v.checked = p.generation
-	}
-	return nil
-}
-
-// anyGeneration is the value of checked for a view that never checks the number of permits.
-const anyGeneration = "*"
-
-// fits reports whether a semaphore's original or present number of permits is the contender's
-// number. If the number of this generation was checked before, the contender fits: another client
-// may have changed the number since.
-func (v *view) fits(p *parent) bool {
-	return v.Kind != znode.Semaphore || v.checked == anyGeneration || v.checked == p.generation ||
-		v.Capacity == p.anchor.made || v.Capacity == p.anchor.capacity()
 }
 
 // check decodes the data of a parent. The generation of an ancestor of locks is "". The error says

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -35,11 +37,20 @@ const (
 	readNextAfter  = 5 * time.Millisecond
 )
 
-// positionByCount returns the position of a semaphore's entry by the reply to its create.
-// contenders is the number of contenders then, each with at least one permit. The position is zero
-// if the waiter has to list. A second contender always lists: a lone holder's record may lack the
-// grant, and a waiter that does not know of the grant would not watch the number of permits.
-func (d *draft) positionByCount(own znode.Name, contenders int32) position {
+// counted is the kind of semaphores.
+type counted struct{}
+
+func (counted) fit(r *Request) int { return int(max(1, r.Capacity/r.Permits)) }
+
+func (counted) nextAhead(_ []znode.Name, self int) int { return self - 1 }
+
+func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
+	return v.roomFor(ctx, names, znode.Name{})
+}
+
+// atJoin lists for a second contender: a lone holder's record may lack the grant, and a waiter that
+// does not know of the grant would not watch the number of permits.
+func (counted) atJoin(d *draft, own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {
 		return position{} // there may be room: list
@@ -47,10 +58,8 @@ func (d *draft) positionByCount(own znode.Name, contenders int32) position {
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// positionByList sets the waiter's position from a list, and whether the waiter is the first one.
-// settled must be the result of a call of w.settled before the list.
-func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
-	capacity, _, err := w.readCapacity(ctx, false)
+func (counted) inList(ctx context.Context, w *waiter, names []znode.Name, self int, settled func() bool) error {
+	capacity, err := w.readCapacity(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,11 +138,11 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	c.placed.goOn()
 }
 
-// followPermits waits for a change that may make room. For the first waiter that is any change of
+// follow waits for a change that may make room. For the first waiter that is any change of
 // the holders or the number of permits. For another waiter it is the grant or the end of the entry
 // right before the waiter's, or the end of the target. An entry that is not Leased may hold permits
-// without a record of the grant. So followPermits takes it for granted.
-func (w *waiter) followPermits(ctx context.Context) error {
+// without a record of the grant. So follow takes it for granted.
+func (counted) follow(ctx context.Context, w *waiter) error {
 	switch {
 	case w.trying:
 		return w.clearPermits(ctx)
@@ -208,7 +217,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 		return nil
 	}
 	w.entriesAhead = self
-	if err := w.positionByList(ctx, names, self, settled); err != nil || w.holders == nil || w.p.admitted {
+	if err := (counted{}).inList(ctx, w, names, self, settled); err != nil || w.holders == nil || w.p.admitted {
 		return err
 	}
 	for again := true; again && !zkconn.Fired(changed); {
@@ -233,4 +242,109 @@ func (w *waiter) awaitDue(ctx context.Context, changed <-chan zk.Event) (again b
 	again, err = w.awaitChange(ctx, max(0, next-w.Clock.Mono()), changed, nil)
 	w.p.predecessorGone = false
 	return again, err
+}
+
+// purgeDue reads the holders that must be read now, purges those that have expired, and reports
+// whether there were any. It stops early when the contenders change, because there may be room: then
+// the waiter counts first. After an outage it only renews the waiter's own entry.
+func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged bool, err error) {
+	h, now := w.holders, w.Clock.Mono()
+	var due []znode.Name
+	for i, n := range h.names {
+		if h.due(i) <= now {
+			due = append(due, n)
+		}
+	}
+	if len(due) > 0 && !w.e.WroteSince(w.Conn.LastOutage()) {
+		return true, w.e.Refresh(ctx)
+	}
+	for some := range slices.Chunk(due, readAtOnce) {
+		dead, err := w.expired(ctx, some, h.seen)
+		if err == nil && len(dead) > 0 {
+			err = w.deleteEach(ctx, dead)
+		}
+		switch {
+		case purgeDenied(err): // some may have been deleted
+			w.warnDenied(dead, err)
+			_, err = w.awaitChange(ctx, pollEvery, nil, changed)
+			return true, err
+		case err != nil:
+			return true, w.notPurged(ctx, dead, err)
+		}
+		if purged = purged || len(dead) > 0; zkconn.Fired(changed) {
+			break
+		}
+	}
+	w.checkHolders()
+	return purged, nil
+}
+
+// roomFor returns a Blocked if live contenders leave no room for the request. own is the name of its
+// entry; zero: it has none, and all listed contenders are ahead. roomFor reads readAtOnce random
+// contenders, purges those that have expired, and reads more as long as it finds such ones. It takes
+// all others for alive.
+func (v *view) roomFor(ctx context.Context, names []znode.Name, own znode.Name) error {
+	capacity, err := v.readCapacity(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if self := znode.Find(names, own.Node); self >= 0 {
+			names = names[:self]
+		}
+		if znode.WaitsFor(append(slices.Clone(names), znode.Name{Permits: v.Permits}), len(names), v.rules(capacity)) < 0 {
+			return nil
+		}
+		some := v.sample(names)
+		seen := map[string]*sighting{}
+		dead, err := v.expired(ctx, some, seen)
+		if err != nil {
+			return err
+		}
+		if len(dead) == 0 && len(seen) == len(some) {
+			if len(some) == 0 {
+				return &Blocked{Path: v.parent}
+			}
+			blocked := &Blocked{Path: v.path(some[0])}
+			if e := &seen[some[0].Node].entry; e.Stat.Czxid != 0 {
+				blocked.Entry = e
+			}
+			return blocked
+		}
+		if err := v.deleteEach(ctx, dead); purgeDenied(err) {
+			return err
+		} // after any other error the list shows which entries are left
+		if names, err = v.list(ctx, false); err != nil {
+			return err
+		}
+	}
+}
+
+// sample returns up to readAtOnce of the names, chosen at random.
+func (v *view) sample(names []znode.Name) []znode.Name {
+	if len(names) <= readAtOnce {
+		return names
+	}
+	names = slices.Clone(names)
+	rand.New(v.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:readAtOnce]
+}
+
+// clearPermits makes room for the entry of a try. It returns nil if the entry is then admitted, and a
+// Blocked if there is no room.
+func (w *waiter) clearPermits(ctx context.Context) error {
+	names, self, err := w.listOwn(ctx)
+	if err != nil {
+		return err
+	}
+	if self == 0 {
+		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
+	}
+	if err := w.roomFor(ctx, names, w.e.Name()); err != nil {
+		return err
+	}
+	if err := w.listPosition(ctx); err != nil || w.p.admitted {
+		return err
+	}
+	return &Blocked{Path: w.path(names[self-1])}
 }

@@ -56,10 +56,7 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	}
 	p := &placed{queue: q, lock: s, like: *r}
 	p.like.Values = context.Background()
-	p.Window, p.Shared, p.Room = r.Window, r.Role == znode.Shared, 1
-	if r.Kind == znode.Semaphore {
-		p.Room = int(max(1, r.Capacity/r.Permits))
-	}
+	p.Window, p.Shared, p.Room = r.Window, r.Role == znode.Shared, kindOf(r.Kind).fit(r)
 	if s.places == nil {
 		s.places = map[likeness]*placed{}
 	}

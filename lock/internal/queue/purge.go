@@ -32,7 +32,7 @@ func (w *waiter) purgeAhead(ctx context.Context) error {
 	}
 	var dead []*sighting
 	for len(dead) < w.purgeBatch() {
-		ahead := w.nextAhead(names, self)
+		ahead := kindOf(w.Kind).nextAhead(names, self)
 		if ahead < 0 {
 			break
 		}
@@ -52,19 +52,10 @@ func (w *waiter) purgeAhead(ctx context.Context) error {
 	if err := w.deleteExpired(ctx, dead); err != nil {
 		return w.notPurged(ctx, dead, err)
 	}
-	if w.Kind != znode.Semaphore && settled() {
-		w.p = positionOf(names, self, w.rules(0))
+	if settled() {
+		return kindOf(w.Kind).inList(ctx, w, names, self, settled)
 	}
 	return nil
-}
-
-// nextAhead returns the index of the nearest contender that the contender at self waits for; for a
-// semaphore, of the contender right ahead. It is negative if there is none.
-func (w *waiter) nextAhead(names []znode.Name, self int) int {
-	if w.Kind == znode.Semaphore {
-		return self - 1
-	}
-	return znode.WaitsFor(names, self, w.rules(0))
 }
 
 // purge deletes expired entries. After an outage it only renews the waiter's own entry.
@@ -74,41 +65,6 @@ func (w *waiter) purge(ctx context.Context, dead ...*sighting) error {
 		return w.e.Refresh(ctx)
 	}
 	return w.notPurged(ctx, dead, w.deleteEach(ctx, dead))
-}
-
-// purgeDue reads the holders that must be read now, purges those that have expired, and reports
-// whether there were any. It stops early when the contenders change, because there may be room: then
-// the waiter counts first. After an outage it only renews the waiter's own entry.
-func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged bool, err error) {
-	h, now := w.holders, w.Clock.Mono()
-	var due []znode.Name
-	for i, n := range h.names {
-		if h.due(i) <= now {
-			due = append(due, n)
-		}
-	}
-	if len(due) > 0 && !w.e.WroteSince(w.Conn.LastOutage()) {
-		return true, w.e.Refresh(ctx)
-	}
-	for some := range slices.Chunk(due, readAtOnce) {
-		dead, err := w.expired(ctx, some, h.seen)
-		if err == nil && len(dead) > 0 {
-			err = w.deleteEach(ctx, dead)
-		}
-		switch {
-		case purgeDenied(err): // some may have been deleted
-			w.warnDenied(dead, err)
-			_, err = w.awaitChange(ctx, pollEvery, nil, changed)
-			return true, err
-		case err != nil:
-			return true, w.notPurged(ctx, dead, err)
-		}
-		if purged = purged || len(dead) > 0; zkconn.Fired(changed) {
-			break
-		}
-	}
-	w.checkHolders()
-	return purged, nil
 }
 
 // notPurged handles the error of a purge of those entries. If the purge was denied, a try returns err, and a waiter

@@ -116,11 +116,8 @@ func (r *Request) rules(capacity int32) znode.Rules {
 // prefix returns the name of the contender's entry without the sequence. tag is its beginning, see
 // [znode.Name].
 func (r *Request) prefix(tag string) string {
-	switch {
-	case r.Kind == znode.Semaphore:
-		return znode.PermitsPrefix(tag, r.Permits)
-	case r.Priority != 0:
-		return znode.PermitsPrefix(tag, r.Priority)
+	if n := max(r.Permits, r.Priority); n > 0 {
+		return znode.PermitsPrefix(tag, n)
 	}
 	return znode.Prefix(tag, r.Role)
 }

@@ -3,11 +3,13 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // errOvertaken: another client changed the number of permits during a Resize. Then Resize starts
@@ -102,34 +104,84 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 	return errOvertaken
 }
 
-// readCapacity reads the number of permits. With watch it also sets a watch on the number. Without
-// an anchor, for example after the parent has gone, the number is that of the request, and changed
-// is nil.
-func (v *view) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
-	for again := false; ; again = true {
-		p := v.lock.believed()
-		if p.state != present || p.kind != v.Kind || again {
-			if p, err = v.readParent(ctx); err != nil {
-				return 0, nil, err
-			}
+// permits are a semaphore's original number of permits, and the present number if it is not 0.
+type permits struct{ made, resized int32 }
+
+func (p permits) data() znode.AnchorData {
+	return znode.AnchorData{Permits: p.made, Resized: p.resized}
+}
+
+func (p permits) capacity() int32 { return p.data().Capacity() }
+
+// checkAnchor returns the operation of a join that proves the parent's generation; for a semaphore
+// also the number of permits.
+func (p *parent) checkAnchor(path string) *zk.CheckVersionRequest {
+	version := int32(-1)
+	if p.kind == znode.Semaphore {
+		version = p.anchorVersion
+	}
+	return &zk.CheckVersionRequest{Path: anchorPath(path, p.generation), Version: version}
+}
+
+// readAnchor reads a semaphore's number of permits into p. It fails with zk.ErrNoNode if there is no
+// anchor, and if the number does not fit the request.
+func (v *view) readAnchor(ctx context.Context, p *parent) error {
+	if p.kind != znode.Semaphore {
+		return nil
+	}
+	n, err := v.Conn.Get(ctx, anchorPath(v.parent, p.generation))
+	if errors.Is(err, zk.ErrNoAuth) {
+		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
+	} else if err != nil {
+		return err
+	}
+	a, err := znode.DecodeAnchor(n.Data)
+	if err != nil {
+		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, v.parent, err)
+	}
+	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
+	if !v.fits(p) {
+		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
+			ErrPermits, v.parent, p.anchor.capacity(), p.anchor.made, v.Capacity)
+	}
+	if v.checked != anyGeneration {
+		v.checked = p.generation
+	}
+	return nil
+}
+
+// anyGeneration is the value of checked for a view that never checks the number of permits.
+const anyGeneration = "*"
+
+// fits reports whether a semaphore's original or present number of permits is the contender's
+// number. If the number of this generation was checked before, the contender fits: another client
+// may have changed the number since.
+func (v *view) fits(p *parent) bool {
+	return v.Kind != znode.Semaphore || v.checked == anyGeneration || v.checked == p.generation ||
+		v.Capacity == p.anchor.made || v.Capacity == p.anchor.capacity()
+}
+
+// readCapacity reads the number of permits. Without an anchor, for example after the parent has
+// gone, the number is that of the request.
+func (v *view) readCapacity(ctx context.Context) (int32, error) {
+	p := v.lock.believed()
+	err := error(zk.ErrNoNode)
+	if p.state == present && p.kind == v.Kind {
+		if err = v.readAnchor(ctx, &p); err == nil {
+			v.lock.believe(p)
 		}
-		if p.state != present {
-			return v.Capacity, nil, nil
-		}
-		n, changed, err := v.read(ctx, anchorPath(v.parent, p.generation), watch)
-		switch {
-		case errors.Is(err, zk.ErrNoNode) && !again:
-			continue
-		case errors.Is(err, zk.ErrNoNode):
-			return v.Capacity, nil, nil
-		}
-		if err := v.learnAnchor(&p, n, err); err != nil {
-			return 0, nil, err
-		}
-		v.lock.believe(p)
-		if capacity = p.anchor.capacity(); v.resizing != 0 && capacity != v.resizing {
-			return 0, nil, errOvertaken // the entry waits for the wrong number of permits
-		}
-		return capacity, changed, nil
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		p, err = v.readParent(ctx)
+	}
+	switch capacity := p.anchor.capacity(); {
+	case err != nil:
+		return 0, err
+	case p.state != present:
+		return v.Capacity, nil
+	case v.resizing != 0 && capacity != v.resizing:
+		return 0, errOvertaken // the entry waits for the wrong number of permits
+	default:
+		return capacity, nil
 	}
 }

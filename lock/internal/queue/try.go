@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -32,8 +31,8 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 func (c *contender) looksFree(ctx context.Context) error {
 	c.trying = true
 	names, err := c.list(ctx, true)
-	if err == nil {
-		err = c.anyInTheWay(ctx, names)
+	if err == nil && len(names) > 0 {
+		err = kindOf(c.Kind).free(ctx, &c.view, names)
 	}
 	if errors.As(err, new(*Blocked)) && slices.ContainsFunc(names, c.isOdd) {
 		if _, wrong := c.readParent(ctx); wrong != nil { // such as ErrKind
@@ -46,34 +45,7 @@ func (c *contender) looksFree(ctx context.Context) error {
 // isOdd reports whether a contender's name is not one of the request's kind, as far as names tell: those
 // of a mutex and of a semaphore are alike if no entry asks for several permits.
 func (r *Request) isOdd(n znode.Name) bool {
-	return n.Ours() && ((n.Role == znode.Exclusive) != (r.Role == znode.Exclusive) || n.Permits > 1 && r.Kind == znode.Mutex && r.Priority == 0)
-}
-
-// anyInTheWay returns a Blocked if one of the listed contenders is alive, and a new entry would have
-// to wait for it.
-func (v *view) anyInTheWay(ctx context.Context, names []znode.Name) error {
-	if len(names) == 0 {
-		return nil
-	}
-	if v.Kind == znode.Semaphore {
-		return v.roomFor(ctx, names, znode.Name{})
-	}
-	names = append(slices.Clone(names), znode.Name{Role: v.Role})
-	var ahead []znode.Name
-	for self := len(names) - 1; ; self-- {
-		i := znode.WaitsFor(names, self, v.rules(0))
-		if i < 0 {
-			break
-		}
-		ahead = append(ahead, names[i])
-		names = slices.Delete(names, i, i+1)
-	}
-	for _, n := range slices.Backward(ahead) { // the holder comes first
-		if err := v.inTheWay(ctx, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return n.Ours() && ((n.Role == znode.Exclusive) != (r.Role == znode.Exclusive) || n.Permits > 1 && r.Permits == 0 && r.Priority == 0)
 }
 
 // barge takes the lock when it is free: it tries again each time that the last contender of the
@@ -139,74 +111,4 @@ func (c *contender) awaitFree(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// roomFor returns a Blocked if live contenders leave no room for the request. own is the name of its
-// entry; zero: it has none, and all listed contenders are ahead. roomFor reads readAtOnce random
-// contenders, purges those that have expired, and reads more as long as it finds such ones. It takes
-// all others for alive.
-func (v *view) roomFor(ctx context.Context, names []znode.Name, own znode.Name) error {
-	capacity, _, err := v.readCapacity(ctx, false)
-	if err != nil {
-		return err
-	}
-	for {
-		if self := znode.Find(names, own.Node); self >= 0 {
-			names = names[:self]
-		}
-		if znode.WaitsFor(append(slices.Clone(names), znode.Name{Permits: v.Permits}), len(names), v.rules(capacity)) < 0 {
-			return nil
-		}
-		some := v.sample(names)
-		seen := map[string]*sighting{}
-		dead, err := v.expired(ctx, some, seen)
-		if err != nil {
-			return err
-		}
-		if len(dead) == 0 && len(seen) == len(some) {
-			if len(some) == 0 {
-				return &Blocked{Path: v.parent}
-			}
-			blocked := &Blocked{Path: v.path(some[0])}
-			if e := &seen[some[0].Node].entry; e.Stat.Czxid != 0 {
-				blocked.Entry = e
-			}
-			return blocked
-		}
-		if err := v.deleteEach(ctx, dead); purgeDenied(err) {
-			return err
-		} // after any other error the list shows which entries are left
-		if names, err = v.list(ctx, false); err != nil {
-			return err
-		}
-	}
-}
-
-// sample returns up to readAtOnce of the names, chosen at random.
-func (v *view) sample(names []znode.Name) []znode.Name {
-	if len(names) <= readAtOnce {
-		return names
-	}
-	names = slices.Clone(names)
-	rand.New(v.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:readAtOnce]
-}
-
-// clearPermits makes room for the entry of a try. It returns nil if the entry is then admitted, and a
-// Blocked if there is no room.
-func (w *waiter) clearPermits(ctx context.Context) error {
-	names, self, err := w.listOwn(ctx)
-	if err != nil {
-		return err
-	}
-	if self == 0 {
-		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
-	}
-	if err := w.roomFor(ctx, names, w.e.Name()); err != nil {
-		return err
-	}
-	if err := w.listPosition(ctx); err != nil || w.p.admitted {
-		return err
-	}
-	return &Blocked{Path: w.path(names[self-1])}
 }

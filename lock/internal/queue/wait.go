@@ -53,7 +53,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			if !c.trying {
 				c.waiting(e.Path, c.entriesAhead)
 			}
-			err = w.follow(ctx)
+			err = kindOf(c.Kind).follow(ctx, w)
 		}
 		if err != nil {
 			return err
@@ -70,11 +70,7 @@ func (w *waiter) listPosition(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.Kind == znode.Semaphore {
-		return w.positionByList(ctx, names, self, settled)
-	}
-	w.p = positionOf(names, self, w.rules(0))
-	return nil
+	return kindOf(w.Kind).inList(ctx, w, names, self, settled)
 }
 
 // listOwn returns the contenders, and the index of the waiter's own entry among them. If the entry
@@ -137,50 +133,6 @@ func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 		}
 	}
 	return w.e.Refresh(ctx)
-}
-
-// follow waits until the predecessor has changed or gone, or until it has expired and was purged.
-// See followPermits for semaphores, and followForeign for entries of other libraries.
-func (w *waiter) follow(ctx context.Context) error {
-	if w.Kind == znode.Semaphore {
-		return w.followPermits(ctx)
-	}
-	name, _ := znode.Parse(w.p.predecessor)
-	settled := w.settled()
-	s, err := w.assess(ctx, name, w.seen, true, w.prove)
-	if err != nil {
-		return w.unread(ctx, name, settled(), err)
-	}
-	w.seen = s
-	w.clear(s)
-	w.note(s, settled())
-	switch {
-	case w.p.shares:
-		return nil
-	case s.expired:
-		return w.purgeAhead(ctx)
-	case w.trying:
-		return &Blocked{Path: w.path(name), Entry: &s.entry}
-	case !s.entry.Ours():
-		return w.followForeign(ctx, s)
-	}
-	if !s.entry.Leased() {
-		w.warn(w.path(name), s, s.entry.Err, "the entry ahead is damaged or of another version, and never purged: delete it by hand if no client owns it")
-	}
-	_, err = w.awaitChange(ctx, s.wait, s.changed, nil)
-	return err
-}
-
-// note records a read of the predecessor if the read is settled. Only a settled read proves that
-// the predecessor and the waiter's own entry existed at the same time.
-func (w *waiter) note(s *sighting, settled bool) {
-	if !settled {
-		return
-	}
-	name := s.entry.Name
-	w.p.seen = true
-	w.p.predecessorHolds = w.p.predecessorHolds || s.entry.Granted() && w.Kind.Alone(name)
-	w.p.shares = w.Role == znode.Shared && s.entry.Shares()
 }
 
 // unread handles the error of a read of the predecessor. If the predecessor has gone, it changes
