@@ -354,6 +354,33 @@ func TestRenewalDenied(t *testing.T) {
 	})
 }
 
+// TestWaiterThatMayNotWrite: a waiter whose entry's ACL denies writes gets ErrDenied when its lease is
+// over, whether the lock has become free meanwhile or is held. It leaves nothing behind.
+func TestWaiterThatMayNotWrite(t *testing.T) {
+	subtest(t, "free", locktest.Options{}, func(w *world) { waitsUnwritten(w, true) })
+	subtest(t, "held", locktest.Options{}, func(w *world) { waitsUnwritten(w, false) })
+}
+
+func waitsUnwritten(w *world, unlocks bool) {
+	h := w.lock(w.client("a"), "x")
+	ch := w.queue(w.ctx, w.client("b"), "x")
+	w.setACL(w.raw("admin"), w.entries("x")[1].Path, zk.WorldACL(zk.PermRead|zk.PermDelete))
+	time.Sleep(ttl * 3 / 4)
+	if unlocks {
+		w.unlock(h)
+	}
+	select {
+	case got := <-ch:
+		fails(w, got.err, lock.ErrDenied, "the own entry", keptOut)
+	case <-time.After(2 * ttl):
+		w.Fatal("it waits for ever")
+	}
+	if !unlocks {
+		w.unlock(h)
+	}
+	w.empty()
+}
+
 // TestAnchorIsReadable: even if the ACL of WithACL denies reads to all, every client may read the
 // anchor.
 func TestAnchorIsReadable(t *testing.T) {

@@ -1,9 +1,11 @@
 package lease
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // tick handles an entry whose timer is due. It warns if the hold is at risk, ends the hold if the
@@ -42,6 +44,16 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	} else {
 		e.schedule(e.renewAt, now)
 	}
+}
+
+// denied ends an entry that waits, and whose lease is over, after the server has refused a write of it:
+// it can never enter. A hold ends with its lease anyway.
+func (e *Entry) denied(why error, now clock.Instant) {
+	e.change(func() {
+		if e.state < Held && e.timeLeft(now) <= 0 {
+			e.transition(Ended, fmt.Errorf("%w: write %s, the own entry: its ACL does not let us: %w", zkconn.ErrDenied, e.Path, why))
+		}
+	})
 }
 
 // renewNow schedules a renewal for now and returns true. It returns false if the keeper does not

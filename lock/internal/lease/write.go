@@ -237,6 +237,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64) error {
 	default:
 		f.log.Error().Err(cause).Str("entry", w.e.Path).
 			Msg("renewal refused; the hold is lost at the end of its lease unless a later one succeeds")
+		w.e.denied(cause, f.clock.Local())
 		w.postpone()
 	}
 	f.batch = slices.Delete(f.batch, i, i+1)
