@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
@@ -78,19 +79,8 @@ func (a *all) unguard() {
 func (c *contender) removeGuard(guard string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
-	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		n, err := c.Conn.GetSynced(ctx, guard)
-		if err == nil && n.Stat.EphemeralOwner == 0 { // a claim whose reply was lost has made it the anchor
-			return nil
-		}
-		if err == nil {
-			_, err = c.Conn.Share(ctx, zkconn.Member{Ops: []any{&zk.DeleteRequest{Path: guard, Version: -1}}, Locks: []string{c.parent}, Stays: true})
-		}
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil
-		}
-		return err
-	})
+	// A claim whose reply was lost has made the guard the anchor.
+	err := lease.DeleteIf(ctx, c.Conn, guard, func(n zkconn.Node) bool { return n.Stat.EphemeralOwner != 0 })
 	if err != nil {
 		c.Log.Debug().Err(err).Str("lock", c.Lock).Str("guard", guard).Msg("a guard could not be deleted; it ends with the session")
 	}

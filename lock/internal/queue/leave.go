@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +25,7 @@ type exit struct {
 	deletesParent bool // delete the anchor and the parent in the same transaction
 }
 
-// newExit returns the exit of an entry. The caller must close its lock state; leave does that.
+// newExit returns the exit of an entry. The caller must close its lock state; submit and retry do that.
 func newExit(e *Entry) *exit {
 	q := e.queue
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
@@ -42,26 +41,83 @@ func newExit(e *Entry) *exit {
 	return x
 }
 
+// deletesParentOnLeave reports whether the transaction in which an entry leaves also deletes the
+// parent and the anchor: the entry joined alone, the lock is not in frequent use or its counter is
+// worn, and the parent need not stay. The server refuses the transaction if another contender has joined. Then
+// tidyAll deletes the parent later.
+func (x *exit) deletesParentOnLeave() bool {
+	e := x.e
+	return e.alone && !e.keepParent && (e.Name().Seq >= znode.WornCounter || !x.lock.stays(x.Clock.Mono()))
+}
+
+// deleteParentOps returns the operations that delete a parent, on the given version, and its
+// anchor.
+func deleteParentOps(path string, generation string, version int32) []any {
+	return []any{
+		&zk.DeleteRequest{Path: anchorPath(path, generation), Version: -1},
+		&zk.DeleteRequest{Path: path, Version: version},
+	}
+}
+
 // Leave deletes the entry's node. It also deletes the anchor and the parent, see
 // deletesParentOnLeave. It retries over reconnects until ctx ends. It fails with ErrRemoved if the
 // node was already gone, and with ErrTaken if another client has written the node, which then
 // stays. A missing node is a success if the reply to an earlier attempt was lost, or if the lease
 // has ended since the unlock. It is a failure if the lease may have ended before the unlock.
-func (q *Queue) Leave(ctx context.Context, e *Entry) error { return newExit(e).leave(ctx) }
-
-func (x *exit) leave(ctx context.Context) error {
-	replies, err := x.Conn.Share(ctx, x.member())
-	return x.leaveAfter(ctx, replies, err)
+func (q *Queue) Leave(ctx context.Context, e *Entry) error {
+	return q.LeaveAll(ctx, []*Entry{e})[0]
 }
 
-// leaveAfter is leave after the first attempt, with its replies and its error.
-func (x *exit) leaveAfter(ctx context.Context, replies []zk.MultiResponse, first error) error {
+// LeaveAll deletes the nodes of entries of different locks, in one transaction if possible. For
+// each entry it returns the result that Leave would have. The entries are sorted by the names of
+// their locks. The last one leaves first, because a lock's node below another lock's must go first.
+func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
+	errs, last := make([]error, len(es)), len(es)-1
+	xs := make([]*exit, len(es))
+	for i, e := range es {
+		xs[last-i] = newExit(e)
+	}
+	var left sync.WaitGroup
+	left.Add(len(xs))
+	_ = q.Conn.Ready(ctx) // without a session each entry waits for one
+	q.submit(ctx, xs, func(i int, first error) {
+		if first != nil {
+			first = xs[i].retry(ctx, first)
+		}
+		errs[last-i] = first
+		left.Done()
+	})
+	left.Wait()
+	return errs
+}
+
+// submit sends the first attempt of each exit; they share a transaction if they fit. It calls
+// answered once for each exit, with its index and nil or the attempt's error. In the second case the
+// call has a goroutine of its own, and must call retry.
+func (q *Queue) submit(ctx context.Context, xs []*exit, answered func(i int, err error)) {
+	members := make([]zkconn.Member, len(xs))
+	for i, x := range xs {
+		members[i] = x.member()
+	}
+	q.Conn.Submit(ctx, members, func(i int, replies []zk.MultiResponse, err error) {
+		if err != nil { // no goroutine for each of a hundred thousand entries that leave at once
+			go answered(i, err)
+			return
+		}
+		xs[i].left(replies)
+		xs[i].close(xs[i].lock)
+		answered(i, nil)
+	})
+}
+
+// retry handles the error of the first attempt, tries again if that helps, and closes the lock state.
+func (x *exit) retry(ctx context.Context, first error) error {
 	defer x.close(x.lock)
-	next := func() error { return x.answered(ctx, replies, first) }
+	try := func() error { return x.refused(ctx, first) }
 	err := x.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		try := next
-		next = func() error { return x.attempt(ctx) }
-		return try()
+		attempt := try
+		try = func() error { return x.attempt(ctx) }
+		return attempt()
 	})
 	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
 		return err
@@ -82,7 +138,11 @@ func (x *exit) ops() []any {
 // attempt sends one transaction. Its error is for Retry.
 func (x *exit) attempt(ctx context.Context) error {
 	replies, err := x.Conn.Share(ctx, x.member())
-	return x.answered(ctx, replies, err)
+	if err != nil {
+		return x.refused(ctx, err)
+	}
+	x.left(replies)
+	return nil
 }
 
 // member returns the operations for a shared transaction. That the entry is still alone is a guess:
@@ -91,15 +151,6 @@ func (x *exit) member() zkconn.Member {
 	return zkconn.Member{
 		Ops: x.ops(), Locks: []string{x.e.parent()}, Sole: x.deletesParent, Guess: x.deletesParent, Sure: 1, Stays: true,
 	}
-}
-
-// answered handles the answer to an attempt, and returns the error for Retry.
-func (x *exit) answered(ctx context.Context, replies []zk.MultiResponse, err error) error {
-	if err != nil {
-		return x.refused(ctx, err)
-	}
-	x.left(replies)
-	return nil
 }
 
 // left handles the replies to an attempt that was applied.
@@ -136,37 +187,6 @@ func (x *exit) gone() {
 // is empty then. It is for an entry that another client has deleted or written.
 func (e *Entry) CheckParentLater() { e.queue.tidy.checkLater(e.parent(), e.keepParent) }
 
-// LeaveAll deletes the nodes of entries of different locks, in one transaction if possible. For
-// each entry it returns the result that Leave would have. The entries are sorted by the names of
-// their locks. The last one leaves first, because a lock's node below another lock's must go first.
-func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
-	xs, members, errs := make([]*exit, len(es)), make([]zkconn.Member, len(es)), make([]error, len(es))
-	es = slices.Clone(es)
-	slices.Reverse(es)
-	defer slices.Reverse(errs)
-	for i, e := range es {
-		xs[i] = newExit(e)
-		members[i] = xs[i].member()
-	}
-	var left sync.WaitGroup
-	left.Add(len(es))
-	leave := func(i int, replies []zk.MultiResponse, err error) {
-		go func() {
-			defer left.Done()
-			errs[i] = xs[i].leaveAfter(ctx, replies, err)
-		}()
-	}
-	if err := q.Conn.Ready(ctx); err != nil {
-		for i := range xs {
-			leave(i, nil, err)
-		}
-	} else {
-		q.Conn.Submit(ctx, members, leave)
-	}
-	left.Wait()
-	return errs
-}
-
 // removals counts what could not be removed.
 type removals struct {
 	*Queue
@@ -189,14 +209,11 @@ func (e *Entry) Remove() {
 		return
 	}
 	x := newExit(e)
-	q.Conn.Submit(context.Background(), []zkconn.Member{x.member()}, func(_ int, replies []zk.MultiResponse, err error) {
-		if err == nil { // no goroutine for each of a hundred thousand entries
-			x.left(replies)
-			x.close(x.lock)
-			q.Tasks.Leave()
-			return
+	q.submit(context.Background(), []*exit{x}, func(_ int, err error) {
+		defer q.Tasks.Leave()
+		if err != nil {
+			x.remove(err)
 		}
-		go x.remove(err)
 	})
 }
 
@@ -204,10 +221,9 @@ func (e *Entry) Remove() {
 // has deleted the node, that is a success. Any other failure is logged as a warning. In both cases
 // the parent is checked later.
 func (x *exit) remove(first error) {
-	defer x.Tasks.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
 	defer cancel()
-	err := x.leaveAfter(ctx, nil, first)
+	err := x.retry(ctx, first)
 	if err == nil {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // tidier has the parents that may be empty since an entry left. The client checks each parent when
@@ -107,42 +108,60 @@ func (t *tidier) tidyUp() {
 func (t *tidier) tidyAll(due map[string]*duty) {
 	ctx, progress, end := t.forTidying()
 	defer end()
-	var mu sync.Mutex
-	var empty []emptyParent
 	above := t.above(due) // such a lock's node is checked again when those below have gone
-	var reads sync.WaitGroup
-	slots := make(chan struct{}, tidyAtOnce)
 	for parent, d := range due {
 		switch {
 		case d.keep:
 			t.close(d.lock)
-			continue
 		case t.inUse(d.lock) && t.Closing.Err() == nil:
 			t.postpone(parent, d)
+		default:
 			continue
 		}
-		slots <- struct{}{}
-		reads.Go(func() {
-			defer func() { <-slots }()
+		delete(due, parent)
+	}
+	var reads, all sync.WaitGroup
+	reads.Add(len(due))
+	slots := make(chan struct{}, tidyAtOnce)
+	for parent, d := range due {
+		all.Go(func() {
+			slots <- struct{}{}
 			ops, err := t.readEmpty(ctx, parent, d)
+			<-slots
+			progress()
+			reads.Done()
+			if reads.Wait(); ops != nil {
+				err = t.deleteParent(ctx, parent, d, ops)
+				progress()
+			}
 			switch {
 			case err != nil:
 				t.notTidied(parent, d, err)
-				return
 			case ops == nil && above[parent]:
 				t.postpone(parent, d)
-			case ops == nil:
-				t.close(d.lock)
 			default:
-				mu.Lock()
-				empty = append(empty, emptyParent{parent, d, ops})
-				mu.Unlock()
+				t.close(d.lock)
 			}
-			progress()
 		})
 	}
-	reads.Wait()
-	t.deleteOwedParents(ctx, empty, progress)
+	all.Wait()
+}
+
+// deleteParent deletes an empty parent. A refusal ends the duty: mostly another contender has joined,
+// and owes the check then.
+func (t *tidier) deleteParent(ctx context.Context, path string, d *duty, ops []any) error {
+	return t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		_, err := t.Conn.Share(ctx, zkconn.Member{Ops: ops, Locks: []string{path}, Sole: true, Stays: true})
+		if op, cause := zkconn.RefusedOp(err); op >= 0 {
+			if errors.Is(cause, zk.ErrNoAuth) {
+				t.Log.Debug().Err(cause).Str("parent", path).Msg("an empty parent could not be deleted")
+			}
+			return nil
+		} else if err == nil {
+			d.lock.believe(t.noParent())
+		}
+		return err
+	})
 }
 
 // above returns the paths above the nodes that this client checks, now or later.
@@ -217,4 +236,16 @@ func (t *tidier) readEmpty(ctx context.Context, path string, d *duty) ([]any, er
 		return nil, err
 	}
 	return parentDeletion(path, n, false), nil
+}
+
+// parentDeletion returns the operations that delete a lock's parent, on the version that was read,
+// and the parent's anchor. It returns nil if the parent stays. spent: the parent's counter is at
+// its end. The server refuses to delete the anchor if the parent was created again since the read.
+// A parent without a generation is left to the reaper.
+func parentDeletion(path string, n zkconn.Node, spent bool) []any {
+	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
+	if node.Generation == "" || !node.ParentRemovable(true, spent) {
+		return nil
+	}
+	return deleteParentOps(path, node.Generation, n.Stat.Version)
 }
