@@ -140,7 +140,7 @@ func (a *attachment) readEntry(ctx context.Context) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return a.gone()
 	case errors.Is(err, zk.ErrNoAuth):
-		return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, a.path)
+		return denied("read", a.path)
 	case err != nil:
 		return err
 	case !a.found.entry.Leased():
@@ -183,7 +183,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, a.gone()
 	case errors.Is(err, zk.ErrNoAuth):
-		return nil, fmt.Errorf("%w: write %s: its ACL does not let us", zkconn.ErrDenied, a.path)
+		return nil, denied("write", a.path)
 	}
 	return nil, err
 }

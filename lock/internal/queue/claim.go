@@ -68,7 +68,7 @@ func (c *contender) readUnclaimed(ctx context.Context) (n zkconn.Node, data znod
 	case errors.Is(err, zk.ErrNoNode):
 		return n, data, errClaimed
 	case errors.Is(err, zk.ErrNoAuth):
-		err = fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		err = denied("read", c.parent)
 	}
 	if err == nil {
 		data, err = c.check(n)
@@ -100,9 +100,9 @@ func (c *contender) createGuard(ctx context.Context, guard string) error {
 	case errors.Is(cause, zk.ErrNoChildrenForEphemerals):
 		return zkconn.Final(fmt.Errorf("%w: %s is ephemeral and cannot have children", ErrForeign, c.parent))
 	case errors.Is(cause, zk.ErrNoAuth) && op == 1:
-		return zkconn.Final(c.mayNotDelete())
+		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, c.parent))
 	case errors.Is(cause, zk.ErrNoAuth):
-		return zkconn.Final(c.mayNotCreate())
+		return zkconn.Final(denied("create an entry below", c.parent))
 	}
 	return err
 }
@@ -123,23 +123,11 @@ func (c *contender) replaceGuard(ctx context.Context, guard string, p *parent) e
 	case err == nil:
 		p.version, p.session = replies[2].Stat.Version, c.Conn.Session()
 	case errors.Is(cause, zk.ErrNoAuth) && op == 2:
-		return zkconn.Final(c.mayNotWrite())
+		return zkconn.Final(fmt.Errorf("%w; clients need WRITE on a lock's node", denied("write", c.parent)))
 	case errors.Is(cause, zk.ErrNoAuth):
-		return zkconn.Final(c.mayNotDelete())
+		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, c.parent))
 	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrBadVersion): // the session has ended, or another client was quicker
 		return zkconn.Later(err)
 	}
 	return err
-}
-
-func (v *view) mayNotCreate() error {
-	return fmt.Errorf("%w: create an entry below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
-}
-
-func (v *view) mayNotDelete() error {
-	return fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, v.parent)
-}
-
-func (v *view) mayNotWrite() error {
-	return fmt.Errorf("%w: write %s: its ACL does not let us; clients need WRITE on a lock's node", zkconn.ErrDenied, v.parent)
 }

@@ -54,7 +54,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		if !e.Quiet() { // Unlock waits until no write in flight can be applied any more
 			return false
 		}
-		p.begin(e, exchanged, 0)
+		p.begin(e, true, 0)
 		return true
 	}
 	return false
@@ -68,14 +68,12 @@ func (p *placed) pass(e *Entry) {
 	n, err := e.successor(noWait)
 	if err != nil {
 		e.handedOff.Store(true)
-		p.begin(e, continued, until)
-		return
+		p.begin(e, false, until)
+	} else if next, _ := admit(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != enter {
+		p.begin(n, false, until)
+	} else {
+		p.serve(n, until) // if the lease has ended just now, goOn begins a join
 	}
-	if next, _ := admit(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != enter {
-		p.begin(n, renewed, until)
-		return
-	}
-	p.serve(n, until) // if the lease has ended just now, goOn begins a join
 }
 
 // Unplace removes an entry from its place, because it has ended without an unlock, or because its

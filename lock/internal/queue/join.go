@@ -345,11 +345,11 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		j.lock.believe(parent{state: unknown, shared: shared})
 		return zkconn.ErrAgain
 	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
-		return zkconn.Final(j.mayNotWrite())
+		return zkconn.Final(fmt.Errorf("%w; clients need WRITE on a lock's node", denied("write", j.parent)))
 	case is(zk.ErrNoAuth) && op > d.at:
-		return zkconn.Final(j.mayNotDelete())
+		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, j.parent))
 	case is(zk.ErrNoAuth):
-		return zkconn.Final(j.mayNotCreate())
+		return zkconn.Final(denied("create an entry below", j.parent))
 	}
 	return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
 }

@@ -64,7 +64,7 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 			v.lock.believe(p)
 			return p, nil
 		case errors.Is(err, zk.ErrNoAuth):
-			return p, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
+			return p, denied("read", v.parent)
 		case err != nil:
 			return p, err
 		}

@@ -295,7 +295,9 @@ func (v *view) roomFor(ctx context.Context, names []znode.Name, own znode.Name) 
 		if znode.WaitsFor(append(slices.Clone(names), znode.Name{Permits: v.Permits}), len(names), v.rules(capacity)) < 0 {
 			return nil
 		}
-		some := v.sample(names)
+		some := slices.Clone(names)
+		rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		some = some[:min(len(some), readAtOnce)]
 		seen := map[string]*sighting{}
 		dead, err := v.expired(ctx, some, seen)
 		if err != nil {
@@ -318,16 +320,6 @@ func (v *view) roomFor(ctx context.Context, names []znode.Name, own znode.Name) 
 			return err
 		}
 	}
-}
-
-// sample returns up to readAtOnce of the names, chosen at random.
-func (v *view) sample(names []znode.Name) []znode.Name {
-	if len(names) <= readAtOnce {
-		return names
-	}
-	names = slices.Clone(names)
-	rand.New(v.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:readAtOnce]
 }
 
 // clearPermits makes room for the entry of a try. It returns nil if the entry is then admitted, and a

@@ -39,7 +39,7 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*p
 	case place.Share:
 		return p, e
 	case place.StartJoin:
-		p.begin(nil, fresh, 0)
+		p.begin(nil, false, 0)
 	case place.Wait:
 		p.tellWaits(r)
 		p.awaitLongHold()
@@ -159,25 +159,16 @@ func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, until time.Duration) e
 	return nil
 }
 
-// start is what a join begins with.
-type start uint8
-
-const (
-	fresh     start = iota // no entry
-	exchanged              // an unlocked entry, which leaves in the transaction of the join
-	continued              // an unlocked entry, whose last write is still in flight
-	renewed                // a successor of an unlocked entry, which must be written first
-)
-
-// begin starts a join; lock.mu is held. from is an entry of this client, or nil if how is fresh;
-// until is that of Hold.
-func (p *placed) begin(from *Entry, how start, until time.Duration) {
+// begin starts a join; lock.mu is held. It begins with from, unless nil: an entry of this client whose
+// turn had come. exchanges: from was unlocked, and leaves in the transaction of the join. Otherwise
+// from, or its successor, goes on. until is that of Hold.
+func (p *placed) begin(from *Entry, exchanges bool, until time.Duration) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Until: until}
 	p.Begin(j)
 	if !p.queue.Tasks.Go(func() {
 		defer cancel(nil)
-		p.join(ctx, j, from, how)
+		p.join(ctx, j, from, exchanges)
 	}) {
 		cancel(nil)
 		go p.arrived(ctx, j, nil, zkconn.ErrClosed) // Close has finished waiting
@@ -185,7 +176,7 @@ func (p *placed) begin(from *Entry, how start, until time.Duration) {
 }
 
 // join gets an entry whose turn has come, or an error, and calls arrived with it.
-func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how start) {
+func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, exchanges bool) {
 	q := p.queue
 	c := newContender(q, p.like)
 	defer q.close(c.lock)
@@ -196,7 +187,7 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how start
 	}
 	c.waiting = p.waits
 	c.placed = p
-	e, at, err := c.from(ctx, from, how)
+	e, at, err := c.from(ctx, from, exchanges)
 	if err == nil && c.Barging {
 		e, err = c.barge(ctx, e)
 	} else if err == nil {
@@ -239,27 +230,27 @@ func (p *placed) waits(entry string, ahead int) {
 }
 
 // from returns the entry that a join begins with, and its position; nil if it begins without one.
-func (c *contender) from(ctx context.Context, before *Entry, how start) (e *Entry, p position, err error) {
-	if before != nil {
-		c.checked = before.generation()
+func (c *contender) from(ctx context.Context, before *Entry, exchanges bool) (e *Entry, p position, err error) {
+	if before == nil {
+		return nil, position{}, nil
 	}
-	switch how {
-	case renewed:
-		return before, position{admitted: true}, nil
-	case exchanged:
+	c.checked = before.generation()
+	switch {
+	case exchanges:
 		return c.exchange(ctx, before)
-	case continued:
-		if e, err = before.successor(ctx); err == nil {
-			return e, position{admitted: true}, nil
-		}
-		before.handedOff.Store(false)
-		c.HandoffFailed(before)
-		before.Remove()
-		if ctx.Err() != nil {
-			return nil, position{}, err
-		}
+	case before.Err() == nil: // a successor, which must be written first
+		return before, position{admitted: true}, nil
 	}
-	return nil, position{}, nil
+	if e, err = before.successor(ctx); err == nil { // the last write was in flight
+		return e, position{admitted: true}, nil
+	}
+	before.handedOff.Store(false)
+	c.HandoffFailed(before)
+	before.Remove()
+	if ctx.Err() == nil {
+		err = nil
+	}
+	return nil, position{}, err
 }
 
 // arrived handles the end of a join: the turn of its entry has come, or it has failed with err. All
@@ -308,7 +299,7 @@ func (p *placed) serve(e *Entry, until time.Duration) bool {
 // place that is not needed. lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
-		p.begin(nil, fresh, 0)
+		p.begin(nil, false, 0)
 	}
 	p.awaitLongHold()
 	p.shrinkToSoleHold()
@@ -328,7 +319,7 @@ func (p *placed) awaitLongHold() {
 		defer p.lock.mu.Unlock()
 		p.timed = false
 		if wait, needed := p.JoinIn(p.queue.Clock.Mono()); needed && wait <= 0 && p.queue.Closing.Err() == nil {
-			p.begin(nil, fresh, 0)
+			p.begin(nil, false, 0)
 		}
 		p.goOn()
 	})

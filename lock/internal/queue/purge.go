@@ -97,7 +97,7 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 		ops[i] = &zk.DeleteRequest{Path: v.path(s.entry.Name), Version: s.entry.Stat.Version}
 	}
 	if _, err := v.send(ctx, ops...); errors.Is(err, zk.ErrNoAuth) {
-		return fmt.Errorf("%w: delete below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
+		return denied("delete below", v.parent)
 	} else if op, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNotEmpty) {
 		return fmt.Errorf("%w: below an expired entry, %s, there is a node", ErrForeign, v.path(dead[max(0, op)].entry.Name))
 	} else if err != nil {

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -188,3 +189,8 @@ func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) err
 
 // pause waits for d, but for readAgainAfter at most.
 func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }
+
+// denied returns the error for an ACL that forbids this client to do something with a node.
+func denied(what, path string) error {
+	return fmt.Errorf("%w: %s %s: its ACL does not let us", zkconn.ErrDenied, what, path)
+}

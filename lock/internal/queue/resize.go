@@ -131,7 +131,7 @@ func (v *view) readAnchor(ctx context.Context, p *parent) error {
 	}
 	n, err := v.Conn.Get(ctx, anchorPath(v.parent, p.generation))
 	if errors.Is(err, zk.ErrNoAuth) {
-		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
+		return denied("read the anchor below", v.parent)
 	} else if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 			j.lock.believe(j.noParent())
 			return nil
 		case errors.Is(err, zk.ErrNoAuth):
-			return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, j.parent)
+			return denied("read", j.parent)
 		case err != nil:
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -57,7 +56,7 @@ func (v *view) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 		v.lock.believe(v.noParent())
 		return nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
+		return nil, denied("list", v.parent)
 	case err != nil:
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -92,7 +91,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 			w.first = znode.Name{}
 			continue
 		case errors.Is(err, zk.ErrNoAuth):
-			return nil, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, w.path(w.first))
+			return nil, denied("read", w.path(w.first))
 		case err != nil:
 			return nil, err
 		}
