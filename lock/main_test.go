@@ -1,4 +1,4 @@
-// No test leaves a goroutine behind.
+// No test leaves a goroutine behind, or breaks an invariant of a lock's state.
 
 package lock_test
 
@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	queue.Broken = func(err error) { panic(err) }
+	goleak.VerifyTestMain(m)
+}

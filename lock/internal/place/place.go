@@ -21,6 +21,7 @@ package place
 
 import (
 	"container/list"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -256,4 +257,18 @@ func (p *Place[E]) JoinIn(now time.Duration) (time.Duration, bool) {
 // Empty reports whether the place has no waiters, entries and joins.
 func (p *Place[E]) Empty() bool {
 	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0
+}
+
+// Check returns an error with the values if an invariant of a place that is not being changed is broken.
+func (p *Place[E]) Check() error {
+	waiters, holds, joins := p.waiters.Len(), len(p.holds), len(p.joins)
+	switch {
+	case joins > waiters:
+		return fmt.Errorf("%d joins for %d waiters", joins, waiters)
+	case p.Shared && joins > 1:
+		return fmt.Errorf("%d joins for one shared entry", joins)
+	case waiters > 0 && holds+joins == 0:
+		return fmt.Errorf("%d waiters wait for 0 holds and 0 joins", waiters)
+	}
+	return nil
 }

@@ -27,6 +27,11 @@ func (h *history) say(format string, args ...any) {
 
 // do runs one operation: a word and its argument.
 func (h *history) do(t *testing.T, op string) {
+	defer func() {
+		if err := h.Check(); err != nil {
+			t.Errorf("after %q: %v", op, err)
+		}
+	}()
 	what, arg, _ := strings.Cut(op, " ")
 	join := func() {
 		j := &Join{}

@@ -82,6 +82,25 @@
 // ErrDenied and leaves nothing behind. An adopted parent that had no data is deleted only at the end
 // of its counter.
 //
+// # A handoff, request by request
+//
+// Client a locks "x", which has no node, then client b. a unlocks, then b. A test compares the left
+// column with what the two send. "entry1" is <gen>-lock-0000000001.
+//
+//	a multi x anchor entry x    Create Create Create SetData. NumChildren 2: a is alone, and enters
+//	b multi x anchor entry x    refused: x exists
+//	b getData x                 x has a generation, and children
+//	b multi anchor entry x      Check Create SetData. NumChildren 3: entry1 holds the lock
+//	b getData entry1            with a watch. b now knows that entry1 was there with its own entry
+//	a multi entry1 anchor x     a unlocks. Refused at x, which b has written: the sure part remains
+//	b deleted entry1            the watch: the lone holder has gone, so b enters without a request
+//	a delete entry1             the same unlock, sent again at once. a owes a check of x
+//	b setData entry2            300 µs after the grant, which is now in the record
+//	b delete entry2             b unlocks. It has seen another contender, so x stays, and b owes a check
+//	a getData x                 a second after a's unlock: x has only its anchor
+//	a multi anchor x            Delete Delete
+//	b getData x                 gone
+//
 // # Admission
 //
 //	no contender is ahead, by the join's reply or by a list      enter
@@ -197,12 +216,37 @@
 //     ephemeral node, no contender, with the name of an anchor. A parent that has a guard cannot be
 //     deleted, so the beliefs stay right until the join, which deletes the guards.
 //
-// # Goroutines of one process
+// # The goroutines of a client
 //
 // Package place decides on local handoffs. An entry is continued only if no write is in flight and
 // its lease is fresh. Inside the window it is passed on; an unlock after that exchanges it for an
 // entry at the end of the queue. No timer ends the window, because an unlock comes first. Behind a
 // hold of a second the first waiting goroutine joins while the entry is still held.
+//
+//	one for the client     the keeper, which renews; watchSession; the inbox and the tidier while there
+//	                       is work; those of observers and logs; the connection's own
+//	a join of a place      placed.join, until an entry's turn has come. The callers of Lock only wait
+//	a call without a place abandonable: it goes on if the caller has given up, until it is cleaned up
+//	several locks          one for each lock, while they wait
+//	a shared transaction   commitGroups, until its reply; four at most, besides those sent again
+//	what has failed        one for each removal, search or detach that needs more than one attempt
+//
+// Those that send requests are counted in Options.Tasks, so Close waits for them.
+//
+// # Mutexes
+//
+// A mutex is locked only with those to its left held:
+//
+//		lockState.mu ▶ lease.Entry.mu ▶ Keeper.mu
+//		lockState.mu, tidier.mu ▶ lockStates.mu
+//		any of them ▶ those of zkconn, clock and orphans, which are innermost
+//
+//	  - No request is sent, and nothing is awaited, with a mutex held. No two lock states or two entries
+//	    are locked at once.
+//	  - lockState.mu guards the place. With it held nothing is called that can end an entry: the end
+//	    calls Entry.Changed, which locks it. Entry.Grant may be called, and Options.Waits and Observe.
+//	  - With Entry.mu held only Owner.LossOf and the cancel functions of the hold's contexts are called.
+//	    Owner.Changed is called after it is unlocked.
 //
 // # Detach and attach
 //

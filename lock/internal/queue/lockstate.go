@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -156,4 +157,24 @@ func (s *lockState) stays(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
+}
+
+// Broken, unless nil, receives each broken invariant of a lock's state. Tests set it.
+var Broken func(error)
+
+// check calls Broken if an invariant is broken; s.mu is held.
+func (s *lockState) check() {
+	if Broken == nil {
+		return
+	}
+	for _, p := range s.places {
+		if err := p.Check(); err != nil {
+			Broken(fmt.Errorf("lock %q: %w", s.name, err))
+		}
+		for _, e := range p.Held() {
+			if e.place != p || e.lock != s || s.soleHold == e {
+				Broken(fmt.Errorf("lock %q: place %p has entry %s, which has place %p; the sole hold is %p", s.name, p, e.Path, e.place, s.soleHold))
+			}
+		}
+	}
 }

@@ -304,6 +304,7 @@ func (p *placed) goOn() {
 	p.awaitLongHold()
 	p.shrinkToSoleHold()
 	p.vacate()
+	p.lock.check()
 }
 
 // awaitLongHold makes the first waiter join when the hold that it waits for has become long; lock.mu
