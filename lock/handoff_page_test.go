@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func TestHandoffOfTheProtocolPage(t *testing.T) {
 			w.unlock(w.lock(c, "before"))
 		}
 		time.Sleep(5 * time.Second)
+		var mu sync.Mutex
 		var got []string
 		w.Trace(func(ev locktest.Event) {
 			if (ev.Kind != "request" && ev.Kind != "watch") || len(ev.Paths) == 0 {
@@ -42,6 +44,8 @@ func TestHandoffOfTheProtocolPage(t *testing.T) {
 			for _, p := range ev.Paths {
 				line += " " + short(path.Base(p))
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			got = append(got, line)
 		})
 		h := w.lock(a, "x")
@@ -51,6 +55,8 @@ func TestHandoffOfTheProtocolPage(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		w.unlock(h)
 		time.Sleep(5 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		equalAll(w, "requests", got, want)
 	})
 }
