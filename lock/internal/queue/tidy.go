@@ -120,38 +120,54 @@ func (t *tidier) tidyAll(due map[string]*duty) {
 		}
 		delete(due, parent)
 	}
-	var reads, all sync.WaitGroup
-	reads.Add(len(due))
+	var mu sync.Mutex
+	var empty []string // paths of the parents to delete
+	var members []zkconn.Member
+	var reads, deletes sync.WaitGroup
 	slots := make(chan struct{}, tidyAtOnce)
 	for parent, d := range due {
-		all.Go(func() {
-			slots <- struct{}{}
+		slots <- struct{}{}
+		reads.Go(func() {
+			defer func() { <-slots }()
 			ops, err := t.readEmpty(ctx, parent, d)
-			<-slots
-			progress()
-			reads.Done()
-			if reads.Wait(); ops != nil {
-				err = t.deleteParent(ctx, parent, d, ops)
-				progress()
-			}
 			switch {
 			case err != nil:
 				t.notTidied(parent, d, err)
+				return
 			case ops == nil && above[parent]:
 				t.postpone(parent, d)
-			default:
+			case ops == nil:
 				t.close(d.lock)
+			default:
+				mu.Lock()
+				defer mu.Unlock()
+				empty = append(empty, parent)
+				members = append(members, zkconn.Member{Ops: ops, Locks: []string{parent}, Sole: true, Stays: true})
 			}
+			progress()
 		})
 	}
-	all.Wait()
+	reads.Wait()
+	deletes.Add(len(members))
+	t.Conn.Submit(ctx, members, func(i int, _ []zk.MultiResponse, err error) { // at once, so they share transactions
+		go func() {
+			defer deletes.Done()
+			t.deleteParent(ctx, empty[i], due[empty[i]], members[i], err)
+			progress()
+		}()
+	})
+	deletes.Wait()
 }
 
-// deleteParent deletes an empty parent. A refusal ends the duty: mostly another contender has joined,
-// and owes the check then.
-func (t *tidier) deleteParent(ctx context.Context, path string, d *duty, ops []any) error {
-	return t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		_, err := t.Conn.Share(ctx, zkconn.Member{Ops: ops, Locks: []string{path}, Sole: true, Stays: true})
+// deleteParent handles the outcome of the first attempt to delete a parent, and tries again if that is
+// unknown. A refusal ends the duty: mostly another contender has joined, and owes the check then.
+func (t *tidier) deleteParent(ctx context.Context, path string, d *duty, m zkconn.Member, err error) {
+	first := true
+	err = t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		if !first {
+			_, err = t.Conn.Share(ctx, m)
+		}
+		first = false
 		if op, cause := zkconn.RefusedOp(err); op >= 0 {
 			if errors.Is(cause, zk.ErrNoAuth) {
 				t.Log.Debug().Err(cause).Str("parent", path).Msg("an empty parent could not be deleted")
@@ -162,6 +178,11 @@ func (t *tidier) deleteParent(ctx context.Context, path string, d *duty, ops []a
 		}
 		return err
 	})
+	if err != nil {
+		t.notTidied(path, d, err)
+		return
+	}
+	t.close(d.lock)
 }
 
 // above returns the paths above the nodes that this client checks, now or later.
