@@ -142,10 +142,18 @@ func TestOutageCountsItsOwnHolds(t *testing.T) {
 	subtest(t, "lost before", locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		for i := range 5 {
-			w.lock(a, fmt.Sprint("x", i), lock.WithMaxHold(ttl))
+			w.lock(a, fmt.Sprint("x", i))
 		}
-		time.Sleep(time.Hour)
-		equal(w, "lines of holds at risk, and of ended ones", len(w.warnings()), 5+5)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if mutates(r, "a") {
+				return locktest.Fault{Code: codeQuota}
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(2 * ttl)
+		w.Intercept(nil)
+		equal(w, "expired holds", a.Stats().Lost, 5)
+		w.warnings()
 		w.ok(w.Stop(w.Servers()[0]))
 		time.Sleep(2 * time.Second)
 		w.ok(w.Start(w.Servers()[0]))

@@ -393,6 +393,23 @@ func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
+// TestReaderDoesNotJoinAnExtendedEntry: a reader has an entry of its own if Extend has changed the lease
+// of another reader's, and shares it otherwise.
+func TestReaderDoesNotJoinAnExtendedEntry(t *testing.T) {
+	for _, extended := range []time.Duration{0, 5 * ttl, ttl / 2} {
+		subtest(t, fmt.Sprint("by ", extended), locktest.Options{}, func(w *world) {
+			rw := w.rw("a")
+			first := w.take(rw.RLock)
+			if extended != 0 {
+				w.ok(first.Extend(w.ctx, extended))
+			}
+			second := w.take(rw.RLock)
+			equal(w, "whether they share an entry", first.EntryPath() == second.EntryPath(), extended == 0)
+			w.finish(first, second)
+		})
+	}
+}
+
 // TestReaderBesideOneWithARecreatedParent: another program has replaced the node of a reader's lock
 // by a foreign node. Another RLock of the same client returns ErrForeign and writes nothing below
 // that node.
