@@ -153,14 +153,14 @@ func TestHangingSweepIsOverdue(t *testing.T) {
 func TestSweepUsesOneConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := holding(t, "held")
-		options := func(name string) Options {
-			set, err := policy.NewSet(policy.Policy{Name: name, Match: policy.MustPattern("**")})
+		options := func(name, match string) Options {
+			set, err := policy.NewSet(policy.Policy{Name: name, Match: policy.MustPattern(match)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return Options{Policies: set}
 		}
-		r, err := New(c, options("before"))
+		r, err := New(c, options("before", "*"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestSweepUsesOneConfiguration(t *testing.T) {
 		r.monitor.Observe(func(last Report) { report = last })
 		before := r.setup.Load()
 		r.monitor.schedules(before.groups)
-		if err := r.Reload(options("after")); err != nil {
+		if err := r.Reload(options("after", "other/*")); err != nil {
 			t.Fatal(err)
 		}
 		r.monitor.schedules(r.setup.Load().groups)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -96,7 +97,7 @@ func TestReloadOfASchedule(t *testing.T) {
 }
 
 // TestReloadOfAName: while a sweep runs, no other sweep of the same locks begins by a policy that only
-// has another name.
+// has another name. What the running sweep finds and deletes counts to the name in force.
 func TestReloadOfAName(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Policies: w.named("first"), Schedule: "@every 10s"})
@@ -110,6 +111,10 @@ func TestReloadOfAName(t *testing.T) {
 		})
 		defer w.run(r)()
 		time.Sleep(11 * time.Second)
+		counted := make(chan []string, 100)
+		r.Monitor().Observe(func(report reaper.Report) {
+			counted <- slices.Collect(maps.Keys(report.Policies))
+		})
 		if err := r.Reload(reaper.Options{Policies: w.named("second"), Schedule: "@every 1s"}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +123,9 @@ func TestReloadOfAName(t *testing.T) {
 			if under := r.Monitor().Progress(); len(under) != 1 {
 				t.Fatalf("%d sweeps at once", len(under))
 			}
+		}
+		if got := <-counted; !slices.Equal(got, []string{"second"}) {
+			t.Errorf("the sweep that began before the reload counts to %q", got)
 		}
 	})
 }
