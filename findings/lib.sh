@@ -48,6 +48,33 @@ build() {
 	) >"$work/build.log" 2>&1 || cannot "$(tail -5 "$work/build.log")"
 }
 
+# build_main builds a program as build does, with go-zookeeper, from the statements on standard input. They
+# find a connection z to the servers that are the program's arguments.
+build_main() {
+	{
+		cat <<'GO'
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+func main() {
+	z, _, err := zk.Connect(os.Args[1:], 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		log.Fatal(err)
+	}
+GO
+		cat
+		echo "}"
+	} | build github.com/go-zookeeper/zk@v1.0.4
+}
+
 free_port() {
 	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }

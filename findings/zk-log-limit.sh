@@ -11,27 +11,10 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 unpack bookworm 3.8.0
-build github.com/go-zookeeper/zk@v1.0.4 <<'GO'
-package main
-
-import (
-	"fmt"
-	"log"
-	"os"
-	"time"
-
-	"github.com/go-zookeeper/zk"
-)
-
-func main() {
-	z, _, err := zk.Connect(os.Args[1:], 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
+build_main <<'GO'
+for i := range 20 {
+	if _, err := z.Create(fmt.Sprint("/", i), nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		log.Fatal(err)
-	}
-	for i := range 20 {
-		if _, err := z.Create(fmt.Sprint("/", i), nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			log.Fatal(err)
-		}
 	}
 }
 GO

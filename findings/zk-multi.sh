@@ -11,35 +11,18 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 unpack bookworm 3.8.0
-build github.com/go-zookeeper/zk@v1.0.4 <<'GO'
-package main
-
-import (
-	"fmt"
-	"log"
-	"os"
-	"time"
-
-	"github.com/go-zookeeper/zk"
-)
-
-func main() {
-	z, _, err := zk.Connect(os.Args[1:], 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		log.Fatal(err)
-	}
-	create := func(path string) *zk.CreateRequest {
-		return &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)}
-	}
-	replies, err := z.Multi(create("/a"), create("/missing/b"), create("/c"), create("/d"))
-	fmt.Println("Multi:", err)
-	for i, r := range replies {
-		fmt.Printf("%d: error %v, path %q\n", i, r.Error, r.String)
-	}
-	for _, path := range []string{"/a", "/c"} {
-		there, _, err := z.Exists(path)
-		fmt.Println(path, "exists:", there, err)
-	}
+build_main <<'GO'
+create := func(path string) *zk.CreateRequest {
+	return &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)}
+}
+replies, err := z.Multi(create("/a"), create("/missing/b"), create("/c"), create("/d"))
+fmt.Println("Multi:", err)
+for i, r := range replies {
+	fmt.Printf("%d: error %v, path %q\n", i, r.Error, r.String)
+}
+for _, path := range []string{"/a", "/c"} {
+	there, _, err := z.Exists(path)
+	fmt.Println(path, "exists:", there, err)
 }
 GO
 configure

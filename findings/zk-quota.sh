@@ -11,40 +11,23 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 unpack forky 3.9.6
-build github.com/go-zookeeper/zk@v1.0.4 <<'GO'
-package main
-
-import (
-	"fmt"
-	"log"
-	"os"
-	"time"
-
-	"github.com/go-zookeeper/zk"
-)
-
-func main() {
-	z, _, err := zk.Connect(os.Args[1:], 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		log.Fatal(err)
+build_main <<'GO'
+create := func(path, data string) {
+	if _, err := z.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		log.Fatal(path, ": ", err)
 	}
-	create := func(path, data string) {
-		if _, err := z.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll)); err != nil {
-			log.Fatal(path, ": ", err)
-		}
-	}
-	create("/data", "twenty bytes of data")
-	create("/zookeeper/quota/data", "")
-	create("/zookeeper/quota/data/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=-1")
-	create("/zookeeper/quota/data/zookeeper_stats", "count=0,bytes=0")
-	for _, data := range []string{"twenty other bytes..", "twelve bytes", "twenty bytes in May.", "ten bytes.", "9 bytes.."} {
-		_, err := z.Set("/data", []byte(data), -1)
-		stats, _, _ := z.Get("/zookeeper/quota/data/zookeeper_stats")
-		fmt.Printf("set %d bytes: %v; then %s\n", len(data), err, stats)
-		if len(data) == 12 {
-			_, err = z.Create("/data/empty", nil, 0, zk.WorldACL(zk.PermAll))
-			fmt.Println("create an empty node:", err)
-		}
+}
+create("/data", "twenty bytes of data")
+create("/zookeeper/quota/data", "")
+create("/zookeeper/quota/data/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=-1")
+create("/zookeeper/quota/data/zookeeper_stats", "count=0,bytes=0")
+for _, data := range []string{"twenty other bytes..", "twelve bytes", "twenty bytes in May.", "ten bytes.", "9 bytes.."} {
+	_, err := z.Set("/data", []byte(data), -1)
+	stats, _, _ := z.Get("/zookeeper/quota/data/zookeeper_stats")
+	fmt.Printf("set %d bytes: %v; then %s\n", len(data), err, stats)
+	if len(data) == 12 {
+		_, err = z.Create("/data/empty", nil, 0, zk.WorldACL(zk.PermAll))
+		fmt.Println("create an empty node:", err)
 	}
 }
 GO
