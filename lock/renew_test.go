@@ -249,3 +249,31 @@ func TestRenewalsOfLongTTLs(t *testing.T) {
 		w.unlock(h)
 	})
 }
+
+// TestUnsentWriteIsDropped: a hold ends while its client has no connection, and an Extend waits for
+// one. The Extend returns at once why the hold has ended, and is not sent later.
+func TestUnsentWriteIsDropped(t *testing.T) {
+	each(t, "detached", bools, func(w *world, detached bool) {
+		a := w.client("a")
+		h := w.lock(a, "x")
+		w.kill("a")
+		w.Cut("a")
+		time.Sleep(time.Second)
+		extended := async(func() error { return h.Extend(w.ctx, 3*ttl) })
+		hasNotCome(w, extended)
+		why := lock.ErrUnlocked
+		if detached {
+			why = lock.ErrDetached
+			go h.Detach(w.ctx, 0)
+		} else {
+			go h.Unlock()
+		}
+		mustBe(w, hasCome(w, extended), why)
+		w.Heal("a")
+		w.until("the end is written", func() bool { return detached && w.record(pathOf(h)).Detached || len(w.entries("x")) == 0 })
+		time.Sleep(time.Second)
+		for _, e := range w.entries("x") {
+			equal(w, "version of the detached entry", e.Stat.Version, 1)
+		}
+	})
+}

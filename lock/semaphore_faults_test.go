@@ -253,6 +253,24 @@ func TestLoweringWhoseEntryIsDeleted(t *testing.T) {
 	})
 }
 
+// TestAmbiguousResize: whatever fault hits the write of the number, Resize writes it, and leaves no
+// entry. No more permits are held than there are.
+func TestAmbiguousResize(t *testing.T) {
+	eachMishap(t, "to", []int{1, 3}, func(w *world, to int, i int) {
+		a, b := w.sem("a", 2), w.sem("b", 2)
+		h := w.take(permits(b, 1))
+		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && touches(r, "/anchor-") })
+		begun := time.Now()
+		w.ok(a.Resize(w.ctx, to))
+		isTrue(w, hit(), "there was no mishap")
+		equal(w, "permits", int(w.anchor("x").Capacity()), to)
+		w.until("no other entry is left", func() bool { return len(w.entries("x")) == 1 })
+		atMost(w, "an entry was in the way: it took", time.Since(begun), ttl)
+		w.unlock(h)
+		w.empty()
+	})
+}
+
 // TestPermitsBehindAForeignEntry: a waiter behind another library's entry, which shows no grant,
 // gets a permit as soon as one is free.
 func TestPermitsBehindAForeignEntry(t *testing.T) {

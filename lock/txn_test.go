@@ -349,6 +349,25 @@ func TestTxnOverAnOutage(t *testing.T) {
 	})
 }
 
+// TestUnsentTxnIsDropped: a transaction waits for a session when its hold is unlocked. It returns
+// ErrUnlocked at once, and is not sent later. The Unlock does not wait for it.
+func TestUnsentTxnIsDropped(t *testing.T) {
+	withApp(t, func(w *world) {
+		h := w.lock(w.dial("a"), "x")
+		w.kill("a")
+		w.Cut("a")
+		time.Sleep(time.Second)
+		done := async(func() error { return h.Txn(w.ctx, add()) })
+		hasNotCome(w, done)
+		unlocked := async(h.Unlock)
+		mustBe(w, hasCome(w, done), lock.ErrUnlocked)
+		w.Heal("a")
+		w.ok(<-unlocked)
+		equal(w, "nodes added", w.added(), 0)
+		w.empty()
+	})
+}
+
 // TestTxnOfADeletedEntry: if another program has deleted or overwritten the entry, or another
 // client has attached to it, Txn returns ErrRemoved, ErrTaken or ErrAttached, and nothing is
 // applied.

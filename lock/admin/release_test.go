@@ -37,7 +37,7 @@ func TestSettings(t *testing.T) {
 	}
 	for answer, want := range map[string]int64{
 		"Environment:\nos.memory.free=217MB\nos.memory.max=247MB\nos.memory.total=247MB\n": 247 << 20,
-		"os.memory.max=9999999999999MB\n": 0, "os.memory.free=217MB\n": 0, "": 0,
+		"os.memory.max=9999999999999MB\n":                                                  0, "os.memory.free=217MB\n": 0, "": 0,
 	} {
 		if got := parseHeap(answer); got != want {
 			t.Errorf("%q: %d, want %d", answer, got, want)

@@ -188,6 +188,7 @@ func (e *Entry) Unlock() (last bool, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
 		e.handles--
+		e.notify()
 		if why = e.why; e.state == Ended || e.handles > 0 {
 			return
 		}

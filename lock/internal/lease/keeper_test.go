@@ -572,3 +572,39 @@ func TestKeeperEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestKeeperEndsDuringAWrite: the keeper ends while the reply to a renewal is out. The write stays in
+// doubt, so the delete goes behind it, at once, and succeeds whether or not the write was applied.
+func TestKeeperEndsDuringAWrite(t *testing.T) {
+	for name, fault := range map[string]locktest.Fault{
+		"applied": {DelayReply: time.Minute}, "in order": {Delay: 100 * time.Millisecond}, "lost": {Drop: locktest.BeforeApply},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				e, _ := w.hold("e", plain)
+				w.onFirst(fault)
+				time.Sleep(testTTL/3 + 10*time.Millisecond)
+				w.close()
+				last := e.Last(nil)
+				if last.version != last.acknowledged+1 || last.pending == nil || e.writing.flying || !e.writing.doubt {
+					t.Errorf("version %d after %d, write %+v", last.version, last.acknowledged, e.writing)
+				}
+				begun := w.clock.Mono()
+				if err := w.conn.Retry(w.Ctx, zkconn.DefaultBackoff, func() error {
+					if _, err := w.conn.Share(w.Ctx, zkconn.Member{Ops: last.Ops(), Stays: true}); err != nil {
+						return last.Failed(w.Ctx, err)
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+				if _, there := w.Node(e.Path); there {
+					t.Error("the node is there")
+				}
+				if took := w.clock.Mono() - begun; took > testTTL/2 && name != "applied" {
+					t.Errorf("the delete took %v", took)
+				}
+			})
+		})
+	}
+}

@@ -41,6 +41,9 @@ const raisedByTxn = 2
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
 	return e.keeper.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		if err := e.awaitSession(ctx, unlocked); err != nil {
+			return err
+		}
 		w, err := e.beginTxn(ctx, unlocked, ops)
 		if err != nil {
 			return zkconn.Final(err)
@@ -71,6 +74,22 @@ func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error
 		}
 		return err
 	})
+}
+
+// awaitSession waits until there is a session, the entry has ended or the handle was unlocked: a write
+// that waits for a session would hold up an Unlock.
+func (e *Entry) awaitSession(ctx context.Context, unlocked *atomic.Bool) error {
+	waits, stop := context.WithCancel(ctx)
+	defer stop()
+	var ended atomic.Bool
+	go func() {
+		ended.Store(e.await(waits, func() bool { return e.state == Ended || unlocked.Load() }) == nil)
+		stop()
+	}()
+	if err := e.keeper.conn.Ready(waits); !ended.Load() {
+		return err
+	}
+	return nil // beginTxn returns the reason
 }
 
 // beginTxn waits until no write of the entry is in flight or in doubt, and begins a write with the

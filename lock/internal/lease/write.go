@@ -162,6 +162,9 @@ func (k *Keeper) flush(ctx context.Context, batch []*write) {
 
 // attempt sends the writes that are still needed, in one transaction. Its error is for Retry.
 func (f *flight) attempt(ctx context.Context) error {
+	if err := f.conn.Ready(ctx); err != nil { // before ops: an entry that ends meanwhile is not written
+		return err
+	}
 	var ops []any
 	still := f.batch[:0]
 	f.ends = f.ends[:0]
