@@ -63,10 +63,12 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 // Candidates returns the live candidates, the leader included, in the order in which they joined.
 // If priorities differ, candidates may lead in another order. Without candidates the result is
 // empty. Candidates reads the entries one by one, and omits entries that an ACL forbids to read.
+// Calls on the same Election remember what the last one has read: if the clocks of ZooKeeper's
+// leaders differ, only a second look can show that a candidate has died.
 // Its errors are those of Leader, except [ErrNoLeader].
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
-		entries, err := e.r.client.queue.Candidates(ctx, r)
+		entries, err := e.r.client.queue.Candidates(ctx, r, &e.seen)
 		for _, entry := range entries {
 			if c := e.candidateOf(&entry); c != (Candidate{}) {
 				all = append(all, c)

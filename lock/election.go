@@ -34,13 +34,16 @@ const MaxPriority = znode.MaxPermits
 //
 // A client can look up the leader without being a candidate: [Election.Leader] and
 // [Election.Observe] create no entry.
-type Election struct{ named }
+type Election struct {
+	named
+	seen queue.Sightings // of Candidates
+}
 
 // Election returns the election of that name, as [Client.Mutex] does. The options may include
 // [WithPriority], but not [WithBarging]. MaxHold of the policy, or [WithMaxHold], limits the time that
 // a candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
-	e := &Election{named{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}}
+	e := &Election{named: named{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}}
 	switch {
 	case e.r.err != nil:
 	case e.r.barging:

@@ -346,3 +346,39 @@ func TestExpiryIsTold(t *testing.T) {
 		w.unlock(h)
 	})
 }
+
+// TestDeadCandidateBehindANewLeader: a candidate dies, ZooKeeper's leader changes to one whose clock is
+// an hour behind, and the observer's session ends. In its new session the observer cannot tell by the
+// stamps that the candidate has died. It tells by its own clock, if it asks again on the same Election.
+func TestDeadCandidateBehindANewLeader(t *testing.T) {
+	for _, same := range bools {
+		subtest(t, fmt.Sprint("on the same Election ", same), locktest.Options{Members: 3, ElectionTime: election}, func(w *world) { deadCandidate(w, same) })
+	}
+}
+
+func deadCandidate(w *world, same bool) {
+	w.ok(w.SetClock(w.Leader(), time.Hour))
+	a := w.dial("a")
+	h := w.leads(w.campaign(w.ctx, a, "a"), "a", a)
+	w.campaign(w.ctx, w.dial("b"), "b")
+	w.until("both are candidates", func() bool { return len(w.entries("x")) == 2 })
+	w.kill("b")
+	w.elect(0)
+	time.Sleep(ttl) // a renews its lease under the new leader
+	w.ExpireLabel("a")
+	election := a.Election("x")
+	gone := func() bool {
+		if !same {
+			election = a.Election("x")
+		}
+		all, err := election.Candidates(w.ctx)
+		w.ok(err)
+		return len(all) == 1
+	}
+	begun := time.Now()
+	for time.Since(begun) < 2*blocked && !gone() {
+		time.Sleep(ttl / 3)
+	}
+	isTrue(w, gone() == same, "after %v the candidate has gone: %v", time.Since(begun), !same)
+	w.unlock(h)
+}

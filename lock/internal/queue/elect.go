@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -63,24 +64,41 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 	return false, nil
 }
 
+// Sightings are the last reads of an election's candidates. Without them each look at a candidate is
+// the first, and only ensemble time can show that it has expired: after a change of the leader that
+// may be as late as the two leaders' clocks differ. The zero value has none. Safe for concurrent use.
+type Sightings struct {
+	mu    sync.Mutex
+	known map[string]*sighting // by name; not changed once it is here
+}
+
 // Candidates returns the entries of a lock, in the order of the queue, except expired entries and
-// entries that an ACL hides. It reads them one by one.
-func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
+// entries that an ACL hides. It reads them one by one, and notes them in last.
+func (q *Queue) Candidates(ctx context.Context, r Request, last *Sightings) ([]znode.Entry, error) {
 	v := newView(q, r, new(lockState))
 	names, err := v.list(ctx, true)
 	if err != nil {
 		return nil, err
 	}
+	last.mu.Lock()
+	v.known = last.known
+	last.mu.Unlock()
+	known := make(map[string]*sighting, len(names))
 	var entries []znode.Entry
 	for _, n := range names {
-		s, err := v.assess(ctx, n, nil, false, v.byClock)
+		s, err := v.assess(ctx, n, v.known[n.Node], false, v.byClock)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+			continue
 		case err != nil:
 			return nil, err
 		case !s.expired:
 			entries = append(entries, s.entry)
 		}
+		known[n.Node] = s
 	}
+	last.mu.Lock()
+	last.known = known
+	last.mu.Unlock()
 	return entries, nil
 }
