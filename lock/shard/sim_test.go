@@ -237,6 +237,13 @@ func (h *history) forget(member string) {
 	}
 }
 
+// living mends a process, unless it was killed meanwhile.
+func (h *history) living(p *process, mend func(label string)) {
+	if !h.dead[p.label] {
+		mend(p.label)
+	}
+}
+
 // set changes a process's functions for a while.
 func (h *history) set(f func()) {
 	h.mu.Lock()
@@ -285,10 +292,10 @@ func (h *history) fault(p *process) (mend func()) {
 		if err := h.Partition(p.label); err != nil {
 			h.Fatal(err)
 		}
-		return func() { h.Heal(p.label) }
+		return func() { h.living(p, h.Heal) }
 	case 4:
 		h.Freeze(p.label)
-		return func() { h.Thaw(p.label) }
+		return func() { h.living(p, h.Thaw) }
 	case 5:
 		h.Cut(p.label)
 	case 6:
