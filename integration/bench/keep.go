@@ -105,7 +105,7 @@ func newKeeper(ctx context.Context, s *site, n int, window, ttl time.Duration) (
 func closeHolding(n int, bars ...bar) *experiment {
 	return &experiment{
 		table: table{"E", fmt.Sprintf("Close of a client with %d holds, loopback", n), []figure{
-			{"time", milliseconds}, {"requests, per hold", decimals}, {"transactions, per hold", decimals},
+			{"time to close", milliseconds}, {"requests, per hold", decimals}, {"transactions, per hold", decimals},
 		}, bars},
 		takes: holdfastAlone,
 		prepare: func(_ context.Context, s *site, p *peer) (trial, error) {

@@ -14,7 +14,7 @@ var shown = []string{
 	"lock + unlock, median", "lock + unlock", "try, median",
 	"handoffs", "unlock to next holder, median", "bytes to clients", "held at once, on average", "Jain's index of the clients",
 	"joining", "draining", "bytes to clients, for each waiter",
-	"heap, per hold", "holds, per transaction and third of the TTL", "CPU time, per renewal", "of the TTL left, at least",
+	"heap, per hold", "holds, per transaction and third of the TTL", "CPU time, per renewal", "of the TTL left, at least", "transactions, per hold", "time to close",
 	"scan: trees", "deletes: nodes", "above the listing",
 	"first sweep: locks", "the next: locks", "its requests, for each",
 	"last unlock done to writer in", "requests of the writer in that time",
