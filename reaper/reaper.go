@@ -231,8 +231,20 @@ func (s *sweep) lead(ctx context.Context) error {
 	s.last.Store(hold)
 	defer hold.Unlock() // if this fails, the entry expires later; the sweep can be complete nevertheless
 	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
-	return s.run(held)
+	if err = s.run(held); err != nil && hold.Err() != nil {
+		return lostError{err, hold.Err()}
+	}
+	return err
 }
+
+// lostError is the error of a sweep that ended because its hold was lost. The text of the error has
+// why already; lostError matches it too.
+type lostError struct {
+	error
+	hold error
+}
+
+func (e lostError) Unwrap() []error { return []error{e.error, e.hold} }
 
 // starts returns the nodes where the walks of a sweep begin. Together the walks visit each lock that
 // a policy can match, and none twice.

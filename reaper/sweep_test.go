@@ -532,6 +532,32 @@ func TestOneActiveReaper(t *testing.T) {
 	})
 }
 
+// TestSweepThatLosesItsHold: the lease of the active reaper's lock ends while a sweep waits for its
+// first sample of the leader's clock. The sweep's error matches the reason.
+func TestSweepThatLosesItsHold(t *testing.T) {
+	simulate(t, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{})
+		w.dead(w.raw("others"), "a")
+		var sampled atomic.Bool
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label != "reaper" || len(q.Paths) == 0 || !strings.HasPrefix(q.Paths[0], "/locks/clock-") || sampled.Swap(true) {
+				return locktest.Fault{}
+			}
+			time.AfterFunc(time.Second, func() {
+				if err := w.Partition("reaper"); err != nil {
+					t.Error(err)
+				}
+			})
+			return locktest.Fault{DelayReply: time.Minute}
+		})
+		report, err := r.Sweep(w.ctx)
+		if !errors.Is(err, lock.ErrExpired) || report.Complete {
+			t.Errorf("complete: %v, and the error: %v", report.Complete, err)
+		}
+		w.Heal("reaper")
+	})
+}
+
 func TestRunOutlivesAnOutage(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
