@@ -136,6 +136,7 @@ case "$*" in *install*)
 	echo >$here/java '#!/bin/sh'
 	chmod +x $here/java
 esac`)
+	t.Setenv(EnvNoInstall, "")
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
