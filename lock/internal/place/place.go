@@ -261,10 +261,15 @@ func (p *Place[E]) Empty() bool {
 
 // Check returns an error with the values if an invariant of a place that is not being changed is broken.
 func (p *Place[E]) Check() error {
-	waiters, holds, joins := p.waiters.Len(), len(p.holds), len(p.joins)
+	waiters, holds, joins, anew := p.waiters.Len(), len(p.holds), len(p.joins), 0
+	for _, j := range p.joins {
+		if j.Until == 0 { // one that continues an entry may come beside the join that a waiter has already
+			anew++
+		}
+	}
 	switch {
-	case joins > waiters:
-		return fmt.Errorf("%d joins for %d waiters", joins, waiters)
+	case anew > waiters:
+		return fmt.Errorf("%d joins of new entries for %d waiters", anew, waiters)
 	case p.Shared && joins > 1:
 		return fmt.Errorf("%d joins for one shared entry", joins)
 	case waiters > 0 && holds+joins == 0:
