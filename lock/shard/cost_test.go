@@ -101,7 +101,9 @@ func TestCost(t *testing.T) {
 		other := spent{int64(float64(steady.transactions) * time.Since(begun).Minutes()), int(float64(steady.requests) * time.Since(begun).Minutes())}
 		within(t, "a member left: moves", moves, costShards/costMembers)
 		within(t, "a member left: without an owner", gap, time.Second)
-		within(t, "a member left: transactions", moved.transactions-other.transactions, 140)
+		// 13 to 144 in 40 runs: if a shard's parent goes between a joiner's read and its join, all joins of
+		// that transaction go alone. One for each move, and what the rest takes.
+		within(t, "a member left: transactions", moved.transactions-other.transactions, costShards/costMembers+40)
 		t.Logf("a member left: %d requests, %d of other work in these %v", moved.requests-other.requests, other.requests, time.Since(begun))
 
 		time.Sleep(time.Minute)
