@@ -19,7 +19,7 @@ UNIT = $(shell go list ./... | grep -v /integration)
 ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocronlock
 # Those whose tests take locks as other projects' tests have it.
 HOSTS := $(ADAPTERS) integration/hosts lock/examples/migration
-MODULES := integration/bench integration/deploy integration/jepsen integration/playground integration/sql integration/statuspage integration/tickrace lock/observe/prometheus lock/observe/otel $(HOSTS)
+MODULES := integration/bench integration/compare integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel $(HOSTS)
 # Those that make test tests. The others have large dependencies: make hosts.
 TESTED := $(filter-out $(HOSTS),$(MODULES))
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
@@ -42,7 +42,7 @@ FUZZTIME ?= 30s
 TICKET ?= 1m
 RENEWALS ?= 10
 
-.PHONY: help demo playground test compiled alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint released snapshot fmt bin/withzk bin/bench
+.PHONY: help demo playground test compiled alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards mutants model cuts torture compare fuzz bench charts cover race10 lint released snapshot fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,10 +113,6 @@ ticks: ## 100,000 ticks of jobs in virtual time (TICKS=n, from SEED=n on), and t
 shardsim: ## 10,000 histories of groups of shards in virtual time (HISTORIES=n, from SEED=n on)
 	HISTORIES=$(or $(HISTORIES),10000) SEED=$(SEED) go test -count 1 -timeout 120m -run '^TestShards$$' ./lock/shard
 
-tickrace: ## a job each second by replicas that are killed and stopped, beside gocron (DURATION=10m, SERVERS=3, again with SEED=n)
-	go build -C integration/tickrace -buildvcs=false -o $(CURDIR)/bin/ .
-	cd integration/tickrace && exec $(CURDIR)/bin/tickrace -duration $(or $(DURATION),10m) -seed $(or $(SEED),0) -servers $(or $(SERVERS),1)
-
 shards: ## 256 shards of eight processes that are killed and paused, beside member-list hashing (DURATION=10m, SERVERS=3, again with SEED=n)
 	$(BUILD) ./integration/shardrace
 	bin/shardrace -duration $(or $(DURATION),10m) -seed $(or $(SEED),0) -servers $(or $(SERVERS),1)
@@ -146,17 +142,13 @@ cuts: bin/withzk ## interrupt each operation at each of its requests, on a real 
 	@bin/withzk $(TEST) -v -run EveryCutPoint ./integration >bin/cuts.out 2>&1 || { cat bin/cuts.out; exit 1; }
 	@sed -n '/cut before.*cut after/,/in all/p' bin/cuts.out
 
-flaps: ## Holdfast, zk.Lock, Curator and kazoo while connections and sessions flap
-	$(BUILD) ./integration/flaps
-	bin/flaps $(FLAPS)
-
 torture: ## client processes and three servers under faults (DURATION=2m, again with SEED=n)
 	$(BUILD) ./integration/torture
 	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
 
-jepsen: ## Jepsen's lock workloads on Holdfast, zk.Lock and etcd under faults (DURATION=60m, again with SEED=n, UPDATE=1: publish it)
-	go build -C integration/jepsen -buildvcs=false -o $(CURDIR)/bin/ .
-	cd integration/jepsen && exec $(CURDIR)/bin/jepsen -duration $(or $(DURATION),60m) -seed $(or $(SEED),0) $(if $(UPDATE),-update)
+compare: ## what others lose under the same faults (KIND=locks, flaps or ticks; DURATION=60m, SERVERS=3, PEERS=holdfast,etcd; again with SEED=n; UPDATE=1: publish it)
+	go build -C integration/compare -buildvcs=false -o $(CURDIR)/bin/ .
+	cd integration/compare && exec $(CURDIR)/bin/compare -kind $(or $(KIND),locks) -duration $(or $(DURATION),0) -seed $(or $(SEED),0) -servers $(or $(SERVERS),0) -peers '$(PEERS)' $(if $(UPDATE),-update)
 
 bench: bin/bench ## Holdfast beside other locks and systems (QUICK=1: seconds; UPDATE=1: publish it; BENCH='-workloads AC -variants three')
 	bin/bench -o bin $(if $(QUICK),-quick) $(if $(UPDATE),-update integration/bench) $(BENCH)

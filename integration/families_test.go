@@ -131,8 +131,9 @@ func compareFigures(t *testing.T, page string, experiments map[string]*measured)
 	return compared
 }
 
-// raced is a result of integration/tickrace.
+// raced is a result of integration/compare.
 type raced struct {
+	Kind     string
 	Seed     uint64
 	Duration time.Duration
 	Servers  int
@@ -144,14 +145,17 @@ type raced struct {
 	}
 }
 
-// TestFamiliesOfJobs: lock/FAMILIES.md has the results of integration/tickrace, in rows for the
+// TestFamiliesOfJobs: lock/FAMILIES.md has the results of ticks of integration/compare, in rows for the
 // races on one ZooKeeper server and in rows for the races on several.
 func TestFamiliesOfJobs(t *testing.T) {
 	var one, several []raced
-	for line := range strings.Lines(text(t, "tickrace/results.jsonl")) {
+	for line := range strings.Lines(text(t, "compare/results.jsonl")) {
 		var r raced
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
+		}
+		if r.Kind != "ticks" {
+			continue
 		}
 		if r.Duration < 10*time.Minute {
 			t.Errorf("the race with seed %d lasted %v", r.Seed, r.Duration)

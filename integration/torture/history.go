@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"math"
-	"sync"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
@@ -69,38 +67,9 @@ type record struct {
 }
 
 // history has all events of a run.
-type history struct {
-	mu      sync.Mutex
-	records []*record
-}
-
-func (h *history) add(r *record) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.records = append(h.records, r)
-}
+type history = crew.History[*record]
 
 // count returns how many records are of an operation.
-func (h *history) count(op string) (n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, r := range h.records {
-		if r.Op == op {
-			n++
-		}
-	}
-	return n
-}
-
-// write writes the records as JSON lines.
-func (h *history) write(w io.Writer) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := json.NewEncoder(w)
-	for _, r := range h.records {
-		if err := e.Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
+func count(h *history, op string) int {
+	return h.Count(func(r *record) bool { return r.Op == op })
 }

@@ -48,11 +48,11 @@ func (r *report) none(name string, details []string) {
 // judge returns the report of the run. If there are violations, it also saves the run.
 func (t *torture) judge() *report {
 	r := new(report)
-	records := t.history.records
+	records := t.history.All()
 	byLock := holds(records)
 	diverged := t.diverged()
-	grants := t.history.count(opGrant)
-	r.add("holds", "%d on %d locks; %d ended early, told as they must be", grants, len(byLock), t.history.count(opLost))
+	grants := count(&t.history, opGrant)
+	r.add("holds", "%d on %d locks; %d ended early, told as they must be", grants, len(byLock), count(&t.history, opLost))
 	if grants == 0 {
 		r.wrong = append(r.wrong, "no worker ever got a lock")
 	}
@@ -77,7 +77,7 @@ func (t *torture) tellServers(r *report, diverged string) {
 		faults[name.(string)] = 0
 		return true
 	})
-	for _, rec := range t.history.records {
+	for _, rec := range t.history.All() {
 		if rec.Op == opFault {
 			faults[rec.Result]++
 		}
@@ -159,7 +159,7 @@ func (t *torture) preserve(report string) []string {
 	var records bytes.Buffer
 	err := errors.Join(
 		os.MkdirAll(dir, 0o755),
-		t.history.write(&records),
+		t.history.Write(&records),
 		os.WriteFile(filepath.Join(dir, "history.jsonl"), records.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(dir, "report.txt"), []byte(report), 0o644),
 	)

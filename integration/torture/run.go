@@ -15,13 +15,13 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
-	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -178,27 +178,16 @@ func (t *torture) run(ctx context.Context) (err error) {
 }
 
 // audit audits the servers' transaction logs. If it finds violations, it copies the logs to keep.
-func (t *torture) audit() error {
-	var dirs []string
-	for _, s := range t.ensemble.Servers() {
-		dirs = append(dirs, s.DataDir())
-	}
-	logs, err := txnlog.Open(dirs...)
-	if err != nil {
-		return err
-	}
+func (t *torture) audit() (err error) {
 	skew := 2 * clockOff
 	if !t.clocks {
 		skew = time.Millisecond
 	}
-	if t.findings, err = audit.Logs(t.ctx, logs, time.Time{}, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations) == 0 {
+	servers := t.ensemble.Servers()
+	if t.findings, err = crew.Audit(t.ctx, servers, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations) == 0 {
 		return err
 	}
-	for i, dir := range dirs {
-		to := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed), fmt.Sprintf("server-%d", i+1), "version-2")
-		err = errors.Join(err, os.CopyFS(to, os.DirFS(dir)))
-	}
-	return err
+	return crew.KeepLogs(servers, filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed)))
 }
 
 // collectLogs reads the logs of workers, the reaper and servers before they are deleted.
@@ -265,7 +254,7 @@ func (t *torture) startWorkers() error {
 		t.crew = append(t.crew, c)
 	}
 	for _, c := range t.crew {
-		if err := c.start(); err != nil {
+		if err := c.Start(); err != nil {
 			return err
 		}
 	}
@@ -327,7 +316,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	})
 	try(func() error {
 		for wait.Sleep(ctx, progressEvery) == nil {
-			fmt.Printf("torture: so far %d holds, %d faults\n", t.history.count(opGrant), t.history.count(opFault))
+			fmt.Printf("torture: so far %d holds, %d faults\n", count(&t.history, opGrant), count(&t.history, opFault))
 		}
 		return nil
 	})
@@ -345,13 +334,13 @@ func (t *torture) finish() error {
 		return err
 	}
 	for _, c := range t.crew {
-		c.worker.EndInput()
+		c.EndInput()
 	}
 	ctx, cancel = context.WithTimeout(t.ctx, finishPatience)
 	defer cancel()
-	for _, c := range t.crew {
-		if stuck := c.finish(ctx); stuck != "" {
-			t.stuck = append(t.stuck, stuck)
+	for i, c := range t.crew {
+		if !c.Finish(ctx) {
+			t.stuck = append(t.stuck, fmt.Sprintf("w%d, whose last record was %+v", i, c.last))
 		}
 	}
 	return nil

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/compare/ticks"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+func TestMain(m *testing.M) {
+	lockPeers = append(lockPeers, lockPeer{unlocked, []string{lockWorkload, fencedWorkload}, nil, openUnlocked})
+	if child() {
+		return
+	}
+	var err error
+	if artifacts, err = os.MkdirTemp("", "holdfast-compare-artifacts-"); err != nil {
+		panic(err)
+	}
+	code := zkserver.Main(m)
+	os.RemoveAll(artifacts)
+	os.Exit(code)
+}
+
+// unlocked is a peer that is wrong on purpose: it gives each client the lock at once.
+const unlocked = "Holdfast, but without locks"
+
+func openUnlocked([]string, string) (func(workload string) locker, error) {
+	return func(string) locker { return noLock{} }, nil
+}
+
+type noLock struct{}
+
+func (l noLock) take(context.Context) (held, error) { return l, nil }
+func (noLock) ask() (*claim, error)                 { return moment(func() bool { return true }) }
+func (noLock) token() string                        { return "1" }
+func (noLock) again() (held, error)                 { return nil, errNotOffered }
+func (noLock) leave() error                         { return nil }
+
+// TestLocks: in a few seconds with a fault, Holdfast breaks no promise, and the peer without locks is
+// caught: its holds overlap, their tokens are the same, and elements are lost.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	addr := zkserver.AddrForTest(t, zkserver.Options{})
+	r, err := runLocks(t.Context(), settings{locksKind, 1, 8 * time.Second, 1}, []string{holdfast, unlocked}, []string{addr}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := strings.Join(r.broken(), "\n")
+	for _, want := range []string{unlocked + ", lock: ", unlocked + ", fenced: "} {
+		if !strings.Contains(broken, want) {
+			t.Errorf("no %q in\n%s", want, broken)
+		}
+	}
+	for _, v := range r.Rows {
+		if v.Holds == 0 || v.System == holdfast && (v.Overlaps > 0 || v.Fenced > 0 || len(v.unexpected) > 0) || v.System == unlocked && v.Overlaps == 0 {
+			t.Errorf("%+v", v)
+		}
+	}
+	if len(r.Faults) == 0 || len(r.faults) > 0 {
+		t.Errorf("faults %v, %q", r.Faults, r.faults)
+	}
+	t.Log(text([]result{*r}))
+}
+
+// TestTicks: in a few seconds package schedule runs each tick once, although replicas' clocks are
+// off, and gocron without locks is caught.
+func TestTicks(t *testing.T) {
+	t.Parallel()
+	addr := zkserver.AddrForTest(t, zkserver.Options{})
+	groups := []ticks.Group{ticks.Groups[0], {Name: "Holdfast, but without locks", Unlocked: true}}
+	r, err := runTicks(t.Context(), settings{ticksKind, 1, 8 * time.Second, 1}, groups, []string{addr}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := r.broken()
+	if len(broken) != 1 || !strings.HasPrefix(broken[0], groups[1].Name) || !strings.HasSuffix(broken[0], "ticks ran twice") {
+		t.Errorf("broken: %q", broken)
+	}
+	for _, f := range r.Groups {
+		if n := f.Ticks(); n < 7 || n > 30 {
+			t.Errorf("%s: %d ticks in 8 s and a fault", f.Group, n)
+		}
+	}
+	t.Log(text([]result{*r}))
+}
+
+// TestBrokenTicks: each promise of package schedule.
+func TestBrokenTicks(t *testing.T) {
+	for name, c := range map[string]struct {
+		figures ticks.Figures
+		want    string
+	}{
+		"kept":                           {ticks.Figures{Group: holdfast, Once: 9, Interrupted: 1}, ""},
+		"twice":                          {ticks.Figures{Group: holdfast, Twice: 1}, "1 ticks ran twice"},
+		"missed":                         {ticks.Figures{Group: holdfast, Missed: 1}, "1 ticks were missed"},
+		"at least once, twice":           {ticks.Figures{Group: holdfast, AtLeastOnce: true, Twice: 1, Again: 1}, ""},
+		"at least once, and interrupted": {ticks.Figures{Group: holdfast, AtLeastOnce: true, Interrupted: 1}, "1 ticks were begun and never ended"},
+		"not ours":                       {ticks.Figures{Group: "gocron", Twice: 1, Missed: 1}, ""},
+	} {
+		got := strings.Join(result{Groups: []ticks.Figures{c.figures}}.broken(), "; ")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestPage: README.md shows the results of results.jsonl, which show no broken promise. publish
+// replaces a result of the same kind, seed and servers, and adds others beside those of their kind.
+func TestPage(t *testing.T) {
+	results := checkPage(t, ".")
+	for _, r := range results {
+		for _, err := range r.broken() {
+			t.Error(err)
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{page: "before\n" + pageBegin + "old\n" + pageEnd + "after\n", resultsFile: ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := results[0]
+	again.Seed++
+	for _, r := range []result{results[len(results)-1], results[0], results[0], again} {
+		if err := publish(dir, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := checkPage(t, dir); len(got) != 3 || got[0].Seed != results[0].Seed || got[1].Seed != again.Seed || got[2].Kind != ticksKind {
+		t.Errorf("%+v", got)
+	}
+}
+
+// checkPage compares the page of a folder with its results.
+func checkPage(t *testing.T, dir string) []result {
+	t.Helper()
+	results, err := readResults(filepath.Join(dir, resultsFile))
+	if err != nil || len(results) == 0 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	written, err := os.ReadFile(filepath.Join(dir, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(written), pageBegin)
+	if got, _, ok := strings.Cut(rest, pageEnd); !ok || got != text(results)+"\n" {
+		t.Errorf("%s/%s does not show the results: bin/compare -publish in its folder writes it", dir, page)
+	}
+	return results
+}
+
+// TestCommand: each wrong argument is an error, and none starts a server.
+func TestCommand(t *testing.T) {
+	for _, args := range []string{"-kind x", "-duration 1ms", "-servers 2", "-peers kazoo", "-seed x", "more"} {
+		if got := command(t.Context(), strings.Fields(args)); got != exitUnknown {
+			t.Errorf("%s: %d", args, got)
+		}
+	}
+	if got, err := kindOf(ticksKind).choose("GOCRON"); err != nil || len(got) != 4 {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := kindOf(flapsKind).choose("holdfast,kazoo"); err != nil || len(got) != 3 {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// etcdEnv is the environment variable that makes this program an etcd server. Its value is an
+// etcdConfig in JSON.
+const etcdEnv = "HOLDFAST_COMPARE_ETCD"
+
+const (
+	pollInterval = 50 * time.Millisecond
+	askPatience  = time.Second
+)
+
+// etcdConfig is the configuration of a member.
+type etcdConfig struct {
+	Name, Dir    string
+	Client, Peer string // addresses at which it listens
+	Cluster      string
+}
+
+func at(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} }
+
+// Commands to a member on its standard input. A parted member drops all messages from and to other
+// members, as etcd's own tests have it.
+const partMember, healMember = "part", "heal"
+
+// serveEtcd runs a member until it ends.
+func serveEtcd(config string) error {
+	var own etcdConfig
+	if err := json.Unmarshal([]byte(config), &own); err != nil {
+		return err
+	}
+	c := embed.NewConfig()
+	c.Name, c.Dir, c.LogLevel = own.Name, own.Dir, "error"
+	c.ListenClientUrls, c.AdvertiseClientUrls = at(own.Client), at(own.Client)
+	c.ListenPeerUrls, c.AdvertisePeerUrls = at(own.Peer), at(own.Peer)
+	c.InitialCluster = own.Cluster
+	c.UnsafeNoFsync = true // the ZooKeeper servers here do not sync either; a killed process loses nothing by it
+	c.GRPCKeepAliveMinTime = askPatience / 2
+	server, err := embed.StartEtcd(c)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			switch in.Text() {
+			case partMember:
+				server.Server.PauseSending()
+			case healMember:
+				server.Server.ResumeSending()
+			}
+			fmt.Println(in.Text())
+		}
+	}()
+	return <-server.Err()
+}
+
+// etcdCluster is a cluster of members, as processes.
+type etcdCluster struct {
+	given
+	members []*etcdMember
+	version string
+}
+
+type etcdMember struct {
+	etcdConfig
+	look *clientv3.Client
+	proc *zkserver.Worker
+}
+
+func startEtcd(ctx context.Context, dir string, n int) (_ cluster, err error) {
+	ports, err := zkserver.FreePorts(2 * n)
+	if err != nil {
+		return nil, err
+	}
+	addr := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	c := new(etcdCluster)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	var list []string
+	for i := range n {
+		m := &etcdMember{etcdConfig: etcdConfig{Name: fmt.Sprintf("m%d", i), Client: addr(i), Peer: addr(n + i)}}
+		m.Dir = filepath.Join(dir, m.Name)
+		if m.look, err = clientv3.New(clientv3.Config{Endpoints: []string{m.Client}, Logger: zap.NewNop()}); err != nil {
+			return nil, err
+		}
+		c.members = append(c.members, m)
+		c.given = append(c.given, m.Client)
+		list = append(list, fmt.Sprintf("%s=http://%s", m.Name, m.Peer))
+	}
+	for _, m := range c.members {
+		m.Cluster = strings.Join(list, ",")
+	}
+	if err := wait.All(n, func(i int) error { return c.restart(ctx, i) }); err != nil {
+		return nil, err
+	}
+	s, err := c.members[0].status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.version = s.Version
+	return c, nil
+}
+
+func (m *etcdMember) status(ctx context.Context) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	return m.look.Status(ctx, m.Client)
+}
+
+// leader waits until a member reports that it leads, and returns its index.
+func (c *etcdCluster) leader(ctx context.Context) (leader int, err error) {
+	err = wait.Until(ctx, startPatience, "etcd has a leader", func() (bool, error) {
+		for i, m := range c.members {
+			if s, err := m.status(ctx); err == nil && s.Leader == s.Header.MemberId {
+				leader = i
+				return true, nil
+			}
+		}
+		return false, ctx.Err()
+	})
+	return leader, err
+}
+
+// restart starts a member that does not run, and waits until it knows a leader.
+func (c *etcdCluster) restart(ctx context.Context, i int) error {
+	m := c.members[i]
+	cmd, err := zkserver.Command("", etcdEnv, m.etcdConfig)
+	if err != nil {
+		return err
+	}
+	if m.proc != nil {
+		m.proc.Close(0)
+	}
+	if m.proc, err = zkserver.StartWorker(cmd); err != nil {
+		return err
+	}
+	return wait.Until(ctx, startPatience, "etcd's "+m.Name+" serves", func() (bool, error) {
+		select {
+		case <-m.proc.Exited():
+			return false, fmt.Errorf("etcd's %s has ended: %w: %s", m.Name, m.proc.Err(), m.proc.Stderr())
+		default:
+		}
+		s, err := m.status(ctx)
+		if err != nil && wait.Sleep(ctx, pollInterval) != nil {
+			return false, err
+		}
+		return err == nil && s.Leader != 0, nil
+	})
+}
+
+// tell tells a member something, and waits until it has obeyed.
+func (c *etcdCluster) tell(i int, word string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	if err := c.members[i].proc.Tell(word); err != nil {
+		return err
+	}
+	_, err := c.members[i].proc.Hear(ctx)
+	return err
+}
+
+func (c *etcdCluster) kill(i int) error   { c.members[i].proc.Kill(); return nil }
+func (c *etcdCluster) pause(i int) error  { return c.members[i].proc.Signal(syscall.SIGSTOP) }
+func (c *etcdCluster) resume(i int) error { return c.members[i].proc.Signal(syscall.SIGCONT) }
+func (c *etcdCluster) part(i int) error   { return c.tell(i, partMember) }
+func (c *etcdCluster) heal(i int) error   { return c.tell(i, healMember) }
+
+// stop kills the members, because their data is not needed any more.
+func (c *etcdCluster) stop() (err error) {
+	for _, m := range c.members {
+		if m.proc != nil {
+			m.proc.Close(0)
+		}
+		err = errors.Join(err, m.look.Close())
+	}
+	return err
+}
+
+// code returns the gRPC code of an error; Unknown if it has none.
+func code(err error) codes.Code {
+	if e := (rpctypes.EtcdError{}); errors.As(err, &e) {
+		return e.Code()
+	}
+	if s, ok := status.FromError(err); ok {
+		return s.Code()
+	}
+	return codes.Unknown
+}

@@ -1,0 +1,180 @@
+// Compare shows what locks lose under the same faults: Holdfast's, zk.Lock of go-zookeeper, etcd's,
+// and those of Curator, kazoo and gocron.
+//
+//	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3] [-peers holdfast,etcd] [-update]
+//	compare -publish
+//
+// It prints tables; README.md explains them. The exit status is 1 if Holdfast broke a promise, and 2
+// if the run could not be made or judged. Compare must run in the folder of its module.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/compare/ticks"
+	"github.com/holdfast-io/holdfast/integration/peers"
+)
+
+// Exit statuses.
+const (
+	exitBroken  = 1
+	exitUnknown = 2
+)
+
+// kind is what is compared, and how.
+type kind struct {
+	name, title string
+	duration    time.Duration // default
+	servers     int           // default; ZooKeeper's, and etcd's
+	peers       []string      // all that can take part
+	run         func(ctx context.Context, s settings, peers []string, out io.Writer) (*result, error)
+}
+
+// The names of the kinds.
+const locksKind, flapsKind, ticksKind = "locks", "flaps", "ticks"
+
+var kinds []kind
+
+func init() { // not a literal, because the kinds' functions print tables, which need the kinds
+	kinds = []kind{
+		{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }),
+			func(ctx context.Context, s settings, peers []string, out io.Writer) (*result, error) {
+				return runLocks(ctx, s, peers, nil, out)
+			}},
+		{flapsKind, "Flaps", time.Second, 1, namesOf(contenders, func(c *contender) string { return c.title }), runFlaps},
+		{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }),
+			func(ctx context.Context, s settings, peers []string, out io.Writer) (*result, error) {
+				groups := slices.DeleteFunc(slices.Clone(ticks.Groups), func(g ticks.Group) bool { return !slices.Contains(peers, g.Name) })
+				return runTicks(ctx, s, groups, nil, out)
+			}},
+	}
+}
+
+func namesOf[T any](all []T, name func(T) string) (names []string) {
+	for _, one := range all {
+		names = append(names, name(one))
+	}
+	return names
+}
+
+func kindIndex(name string) int {
+	return slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+}
+
+func kindOf(name string) kind { return kinds[kindIndex(name)] }
+
+// choose returns the peers of the kind that a list names. A name stands for all peers whose names
+// have it before the first comma. The empty list names all.
+func (k kind) choose(list string) (chosen []string, err error) {
+	short := func(name string) string { name, _, _ = strings.Cut(name, ","); return strings.ToLower(name) }
+	named := strings.Split(strings.ToLower(list), ",")
+	for _, name := range named {
+		if list != "" && !slices.ContainsFunc(k.peers, func(p string) bool { return short(p) == name }) {
+			return nil, fmt.Errorf("-peers: unknown peer %q of %s; there are %s", name, k.name, strings.Join(k.peers, "; "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(k.peers), func(p string) bool { return list != "" && !slices.Contains(named, short(p)) }), nil
+}
+
+func main() {
+	if child() {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal ends this process at once
+	os.Exit(command(ctx, os.Args[1:]))
+}
+
+// child reports whether this process was started as a client or as an etcd server. If so, child
+// first does the work of the client or server until its end. An error ends the process with status
+// 1.
+func child() bool {
+	peers.ServeIfPeer()
+	run, config := work, os.Getenv(workerEnv)
+	if config == "" {
+		run, config = serveEtcd, os.Getenv(etcdEnv)
+	}
+	if config == "" {
+		return false
+	}
+	if err := run(config); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func command(ctx context.Context, args []string) int {
+	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
+	name := flags.String("kind", locksKind, "what is compared: locks, flaps or ticks")
+	duration := flags.Duration("duration", 0, "for how long faults are made; 0: as the kind has it")
+	seed := flags.Uint64("seed", 0, "of all that is drawn; 0: a new one")
+	servers := flags.Int("servers", 0, "ZooKeeper servers; with one, only clients have faults; 0: as the kind has it")
+	list := flags.String("peers", "", "the peers that take part, comma separated `names`; empty: all")
+	update := flags.Bool("update", false, "write the result to "+resultsFile+" and "+page+" of the present folder")
+	again := flags.Bool("publish", false, "run nothing, write "+page+" again from "+resultsFile)
+	if err := flags.Parse(args); err != nil {
+		return exitUnknown
+	}
+	if *again {
+		if err := publish(".", nil); err != nil {
+			return unknown(err)
+		}
+		return 0
+	}
+	k := kindIndex(*name)
+	switch {
+	case flags.NArg() > 0:
+		return unknown(fmt.Errorf("unexpected argument %q", flags.Arg(0)))
+	case k < 0:
+		return unknown(fmt.Errorf("-kind %q: must be %s, %s or %s", *name, locksKind, flapsKind, ticksKind))
+	case *duration != 0 && *duration < time.Second:
+		return unknown(fmt.Errorf("-duration %v: must be at least a second", *duration))
+	case *servers != 0 && *servers != 1 && *servers != 3:
+		return unknown(fmt.Errorf("-servers %d: must be 1 or 3", *servers))
+	}
+	chosen, err := kinds[k].choose(*list)
+	if err != nil {
+		return unknown(err)
+	}
+	s := settings{*name, cmp.Or(*seed, uint64(rand.Uint32())), cmp.Or(*duration, kinds[k].duration), cmp.Or(*servers, kinds[k].servers)}
+	r, err := kinds[k].run(ctx, s, chosen, os.Stdout)
+	if r != nil {
+		r.By = fmt.Sprintf("Measured by `make compare KIND=%s DURATION=%v SEED=%d SERVERS=%d`", s.Kind, s.Duration, s.Seed, s.Servers)
+		fmt.Print(text([]result{*r}))
+	}
+	if err == nil && !slices.ContainsFunc(chosen, ours) {
+		err = errors.New("Holdfast took no part: its promises were not put to the test")
+	}
+	if err != nil {
+		return unknown(err)
+	}
+	if broken := r.broken(); len(broken) > 0 {
+		fmt.Println("\nbroken:\n  " + strings.Join(broken, "\n  "))
+		return exitBroken
+	}
+	fmt.Println("\nHoldfast kept its promises.")
+	if *update {
+		if err := publish(".", r); err != nil {
+			return unknown(err)
+		}
+	}
+	return 0
+}
+
+func unknown(err error) int {
+	fmt.Fprintln(os.Stderr, "compare: nothing was found out:", err)
+	return exitUnknown
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-io/holdfast/integration/compare/ticks"
+)
+
+// result has the results of a run, as a line of results.jsonl.
+type result struct {
+	By string // the command that measured it
+	settings
+	Versions string
+	Faults   map[string]int  `json:",omitempty"` // number by kind; the same in all systems
+	Rows     []row           `json:",omitempty"` // of locks
+	Audit    *auditResult    `json:",omitempty"` // of the log of Holdfast's servers
+	Groups   []ticks.Figures `json:",omitempty"` // of ticks
+	Flaps    []flapResult    `json:",omitempty"`
+
+	faults []string // clients of Holdfast that had to be killed at the end, or ended by themselves
+}
+
+// auditResult has the findings of package audit.
+type auditResult struct {
+	Txns       int64
+	Judged     int
+	Violations []string
+}
+
+// broken lists the promises of Holdfast that were broken.
+func (r result) broken() []string {
+	return slices.Concat(r.faults, r.brokenLocks(), r.brokenTicks(), r.brokenFlaps())
+}
+
+// readResults reads a file of results.
+func readResults(path string) (all []result, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(data) {
+		var r result
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// table is a table in Markdown, with text before and after it.
+type table struct {
+	title, after string
+	head         []string
+	rows         [][]string
+}
+
+func (t *table) add(cells ...any) {
+	var row []string
+	for _, c := range cells {
+		row = append(row, strings.ReplaceAll(strings.Join(strings.Fields(fmt.Sprint(c)), " "), "|", `\|`))
+	}
+	t.rows = append(t.rows, row)
+}
+
+func (t *table) write(b *strings.Builder) {
+	if len(t.rows) == 0 {
+		return
+	}
+	if t.title != "" {
+		fmt.Fprintf(b, "\n%s\n", t.title)
+	}
+	fmt.Fprintf(b, "\n| %s |\n%s|\n", strings.Join(t.head, " | "), strings.Repeat("|---", len(t.head)))
+	for _, row := range t.rows {
+		fmt.Fprintf(b, "| %s |%s\n", strings.Join(row, " | "), strings.Repeat(" |", len(t.head)-len(row)))
+	}
+	if t.after != "" {
+		fmt.Fprintf(b, "\n%s\n", t.after)
+	}
+}
+
+// text returns the results in Markdown.
+func text(results []result) string {
+	var b strings.Builder
+	for _, r := range results {
+		fmt.Fprintf(&b, "\n### %s\n\n%s. %s", kindOf(r.Kind).title, r.By, r.Versions)
+		var faults []string
+		for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
+			faults = append(faults, fmt.Sprintf("%s %d×", kind, r.Faults[kind]))
+		}
+		if len(faults) > 0 {
+			fmt.Fprintf(&b, ". Faults: %s", strings.Join(faults, ", "))
+		}
+		b.WriteString(".\n")
+		for _, t := range slices.Concat(r.locksTables(), r.flapsTables(), r.ticksTables()) {
+			t.write(&b)
+		}
+	}
+	return b.String()
+}
+
+// Files of this folder, and the lines of the page around the results.
+const (
+	page        = "README.md"
+	resultsFile = "results.jsonl"
+	pageBegin   = "<!-- begin: written by bin/compare -update -->\n"
+	pageEnd     = "<!-- end -->\n"
+)
+
+// publish writes a result, if there is one, to the folder's results.jsonl, instead of the one of the
+// same kind, seed and number of servers, and all results to README.md.
+func publish(dir string, one *result) error {
+	all, err := readResults(filepath.Join(dir, resultsFile))
+	if err != nil {
+		return err
+	}
+	if one != nil {
+		i := slices.IndexFunc(all, func(r result) bool {
+			return r.Kind == one.Kind && r.Seed == one.Seed && r.Servers == one.Servers
+		})
+		if i >= 0 {
+			all[i] = *one
+		} else {
+			all = append(all, *one)
+			slices.SortStableFunc(all, func(a, b result) int { return kindIndex(a.Kind) - kindIndex(b.Kind) })
+		}
+	}
+	var lines bytes.Buffer
+	for _, r := range all {
+		if err := json.NewEncoder(&lines).Encode(r); err != nil {
+			return err
+		}
+	}
+	written, err := os.ReadFile(filepath.Join(dir, page))
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(written), pageBegin)
+	_, after, end := strings.Cut(rest, pageEnd)
+	if !ok || !end {
+		return fmt.Errorf("%s: has no lines %q and %q", page, pageBegin, pageEnd)
+	}
+	if err := os.WriteFile(filepath.Join(dir, resultsFile), lines.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, page), []byte(before+pageBegin+text(all)+"\n"+pageEnd+after), 0o644)
+}

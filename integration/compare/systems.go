@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+
+	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// The names of the peers. Each peer whose name begins with "Holdfast" is held to the promises.
+const (
+	holdfast = "Holdfast"
+	zkLock   = "zk.Lock"
+	etcd     = "etcd"
+)
+
+func ours(name string) bool { return strings.HasPrefix(name, holdfast) }
+
+// lockPeer is a library with locks, and the servers that it needs.
+type lockPeer struct {
+	name   string
+	offers []string // workloads that the library has locks for
+	start  func(ctx context.Context, dir string, servers int) (cluster, error)
+	// open connects a client of a name to servers, and returns its lockers, by workload.
+	open func(servers []string, name string) (func(workload string) locker, error)
+}
+
+var lockPeers = []lockPeer{
+	{holdfast, workloads, startZooKeeper, openHoldfast},
+	{zkLock, []string{lockWorkload, lockSetWorkload}, startZooKeeper, openZKLock},
+	{etcd, []string{lockWorkload, lockSetWorkload, fencedWorkload}, startEtcd, openEtcd},
+}
+
+func peerOf(name string) lockPeer {
+	return lockPeers[slices.IndexFunc(lockPeers, func(p lockPeer) bool { return p.name == name })]
+}
+
+// Times of all clients.
+const (
+	ttl           = 4 * time.Second  // of a lease, or a session
+	grace         = 3 * time.Second  // Holdfast's: the time that other clients wait after a lease has expired before they delete the entry
+	patience      = 20 * time.Second // for a lock, if the library takes a context
+	leavePatience = 5 * time.Second
+	// sessionTimeout is the timeout of Holdfast's session. Holdfast's leases do not end with the
+	// session.
+	sessionTimeout = 2500 * time.Millisecond
+	root           = "/compare"
+)
+
+// locker takes the lock of one workload, for one client.
+type locker interface {
+	take(ctx context.Context) (held, error)
+}
+
+// held is a lock that is held.
+type held interface {
+	// ask returns the library's claim that the lock is held, or an error with the reason why the
+	// lock is not held.
+	ask() (*claim, error)
+	token() string
+	// again enters the lock once more, and returns the second hold.
+	again() (held, error)
+	leave() error
+}
+
+var (
+	errNotOffered = errors.New("not offered")
+	errNotHeld    = errors.New("not held")
+)
+
+// moment returns the claim of a library that does not know for how long a lock stays held. If ask
+// returns false, the error is errNotHeld.
+func moment(ask func() bool) (*claim, error) {
+	from := monotonic.Now()
+	if !ask() {
+		return nil, errNotHeld
+	}
+	return &claim{From: from, To: monotonic.Now(), Until: from}, nil
+}
+
+func openHoldfast(servers []string, name string) (func(workload string) locker, error) {
+	c, err := lock.Dial(context.Background(), servers, lock.WithRoot(root), lock.WithOwner(name),
+		lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(leavePatience))
+	return func(workload string) locker { return holdfastLocker{c, workload} }, err
+}
+
+func openZKLock(servers []string, _ string) (func(workload string) locker, error) {
+	return func(workload string) locker { return &zkLocker{servers: servers, path: root + "/" + workload} }, nil
+}
+
+func openEtcd(servers []string, _ string) (func(workload string) locker, error) {
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: servers, Logger: zap.NewNop(), DialTimeout: time.Second,
+		// Without these options a client stays with a silent server.
+		DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: time.Second,
+		})},
+	})
+	return func(workload string) locker { return &etcdLocker{client: c, key: root + "/" + workload} }, err
+}
+
+// holdfastLocker takes locks of package lock. All workloads share a client.
+type holdfastLocker struct {
+	client   *lock.Client
+	workload string
+}
+
+func (l holdfastLocker) take(ctx context.Context) (held, error) {
+	take := l.client.Mutex(l.workload).Lock
+	if l.workload == semaphoreWorkload {
+		take = func(ctx context.Context) (*lock.Hold, error) {
+			return l.client.Semaphore(l.workload, permits).Acquire(ctx, 1)
+		}
+	}
+	h, err := take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return holdfastHeld{l, h}, nil
+}
+
+type holdfastHeld struct {
+	locker holdfastLocker
+	hold   *lock.Hold
+}
+
+func (h holdfastHeld) ask() (*claim, error) {
+	if c := monotonic.Ask(h.hold); c != nil {
+		return c, nil
+	}
+	if err := h.hold.Err(); err != nil {
+		return nil, err
+	}
+	return nil, errNotHeld
+}
+
+func (h holdfastHeld) token() string { return h.hold.Token().String() }
+func (h holdfastHeld) leave() error  { return h.hold.Unlock() }
+func (h holdfastHeld) again() (held, error) {
+	return h.locker.take(h.hold.Context())
+}
+
+// zkLocker takes locks of go-zookeeper, with a session of its own: after an error it closes the
+// session, because a Lock that fails leaves its node in the queue.
+type zkLocker struct {
+	servers []string
+	path    string
+	conn    *zk.Conn
+}
+
+func (l *zkLocker) take(ctx context.Context) (_ held, err error) {
+	defer func() {
+		if err != nil {
+			l.hangUp()
+		}
+	}()
+	if l.conn == nil {
+		conn, events, err := zk.Connect(l.servers, ttl, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
+		if err != nil {
+			return nil, err
+		}
+		l.conn = conn
+		for connected := false; !connected; {
+			select {
+			case e := <-events:
+				connected = e.State == zk.StateHasSession
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+	h := &zkHeld{locker: l, lock: zk.NewLock(l.conn, l.path, zk.WorldACL(zk.PermAll)), session: l.conn.SessionID()}
+	if err := h.lock.Lock(); err != nil {
+		return nil, err
+	}
+	if l.conn.SessionID() != h.session {
+		return nil, zk.ErrSessionExpired
+	}
+	return h, nil
+}
+
+func (l *zkLocker) hangUp() {
+	if l.conn != nil {
+		l.conn.Close()
+		l.conn = nil
+	}
+}
+
+type zkHeld struct {
+	locker  *zkLocker
+	lock    *zk.Lock
+	session int64
+}
+
+// ask claims that the lock is held if the client is connected with the session that it had at the
+// grant.
+func (h *zkHeld) ask() (*claim, error) {
+	return moment(func() bool {
+		return h.locker.conn.State() == zk.StateHasSession && h.locker.conn.SessionID() == h.session
+	})
+}
+
+func (h *zkHeld) token() string        { return "" }
+func (h *zkHeld) again() (held, error) { return nil, errNotOffered }
+func (h *zkHeld) leave() error {
+	err := h.lock.Unlock()
+	if err != nil {
+		h.locker.hangUp()
+	}
+	return err
+}
+
+// etcdLocker takes locks of etcd's package concurrency, with a session of its own for each
+// workload. After an error it uses a new session.
+type etcdLocker struct {
+	client  *clientv3.Client
+	key     string
+	session *concurrency.Session
+}
+
+func (l *etcdLocker) take(ctx context.Context) (_ held, err error) {
+	if l.session != nil && closed(l.session.Done()) {
+		l.session = nil
+	}
+	if l.session == nil {
+		lease, err := l.client.Grant(ctx, int64(ttl.Seconds()))
+		if err != nil {
+			return nil, err
+		}
+		if l.session, err = concurrency.NewSession(l.client, concurrency.WithLease(lease.ID), concurrency.WithTTL(int(ttl.Seconds()))); err != nil {
+			return nil, err
+		}
+	}
+	h := &etcdHeld{l, concurrency.NewMutex(l.session, l.key)}
+	if err := h.mutex.Lock(ctx); err != nil {
+		return nil, errors.Join(err, l.hangUp())
+	}
+	return h, nil
+}
+
+// hangUp ends the session and revokes its lease. If the revoke fails, the lease expires.
+func (l *etcdLocker) hangUp() error {
+	session := l.session
+	l.session = nil
+	return session.Close()
+}
+
+type etcdHeld struct {
+	locker *etcdLocker
+	mutex  *concurrency.Mutex
+}
+
+func (h *etcdHeld) ask() (*claim, error) {
+	session := h.locker.session
+	return moment(func() bool { return !closed(session.Done()) })
+}
+
+// token returns the revision at which the lock was acquired, as in etcd's documentation.
+func (h *etcdHeld) token() string        { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
+func (h *etcdHeld) again() (held, error) { return nil, errNotOffered }
+
+func (h *etcdHeld) leave() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
+	defer cancel()
+	err := h.mutex.Unlock(ctx)
+	if err != nil {
+		return errors.Join(err, h.locker.hangUp())
+	}
+	return nil
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Classes of errors.
+const (
+	gaveUp    = "gave up"    // the client waited for too long
+	expired   = "expired"    // the lease or the session ended
+	notHeld   = "not held"   // when asked, the library said so
+	unsure    = "unsure"     // the unlock was not confirmed in time
+	connError = "connection" // the connection to the servers broke, or they could not serve
+)
+
+// classes has all classes. A result that is not in classes is the text of an error.
+var classes = []string{gaveUp, expired, notHeld, unsure, connError}
+
+// explained has the classes of Holdfast's errors that faults explain, by operation.
+var explained = map[string][]string{
+	opTry:  {gaveUp},
+	opLost: {expired, notHeld, unsure},
+	opLeft: {expired, notHeld, unsure},
+}
+
+// classify returns the class of an error, or the text of an error without a class. It returns ""
+// for nil.
+func classify(err error) string {
+	var unlock *lock.UnlockError
+	var network *net.OpError
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, lock.ErrRemoved), errors.Is(err, lock.ErrTaken):
+		return err.Error() // no client may do that to a live entry
+	case errors.Is(err, errNotHeld):
+		return notHeld
+	case errors.Is(err, lock.ErrExpired), errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrNoNode),
+		errors.Is(err, concurrency.ErrSessionExpired), code(err) == codes.NotFound:
+		return expired
+	case errors.As(err, &unlock): // must come before the deadline, which it may wrap
+		return unsure
+	case errors.Is(err, context.DeadlineExceeded), code(err) == codes.DeadlineExceeded:
+		return gaveUp
+	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing),
+		errors.As(err, &network), code(err) == codes.Unavailable:
+		return connError
+	}
+	return err.Error()
+}

@@ -1,0 +1,36 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+)
+
+// Audit audits the transaction logs of servers.
+func Audit(ctx context.Context, servers []*zkserver.Server, o audit.Options) (*audit.Findings, error) {
+	var dirs []string
+	for _, s := range servers {
+		dirs = append(dirs, s.DataDir())
+	}
+	logs, err := txnlog.Open(dirs...)
+	if err != nil {
+		return nil, err
+	}
+	return audit.Logs(ctx, logs, time.Time{}, o)
+}
+
+// KeepLogs copies the transaction logs of servers to folders below dir.
+func KeepLogs(servers []*zkserver.Server, dir string) (err error) {
+	for i, s := range servers {
+		to := filepath.Join(dir, fmt.Sprintf("server-%d", i+1), "version-2")
+		err = errors.Join(err, os.RemoveAll(to), os.CopyFS(to, os.DirFS(s.DataDir())))
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// TestPlague: the same seed makes the same faults with the same choices in all systems; each round
+// has each fault once; and what is broken when the time is over is mended.
+func TestPlague(t *testing.T) {
+	plague := func(seed uint64) (made []string, chosen map[string][]uint64) {
+		var mu sync.Mutex
+		chosen = map[string][]uint64{}
+		broken := 0
+		one := func(system string) func(name string) Fault {
+			return func(name string) Fault {
+				return Break(name, 0, time.Microsecond, func(_ context.Context, r *rand.Rand) ([]string, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					chosen[system] = append(chosen[system], r.Uint64())
+					return []string{name}, nil
+				}, Each(Always(func(string) { mu.Lock(); broken++; mu.Unlock() })), AtOnce(Always(func(string) { mu.Lock(); broken--; mu.Unlock() })))
+			}
+		}
+		var faults []Fault
+		for _, name := range []string{"a", "b", "c"} {
+			faults = append(faults, Together(name, one("first")(name), one("second")(name)))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		err := Plague(ctx, rand.New(rand.NewPCG(seed, 0)), faults, 0, time.Microsecond, func(f Fault, _, _ monotonic.Instant) {
+			if made = append(made, f.Name); len(made) == 6 {
+				cancel()
+			}
+		})
+		if err != nil || broken != 0 {
+			t.Errorf("%v, %d are still broken", err, broken)
+		}
+		return made, chosen
+	}
+	made, chosen := plague(1)
+	again, choices := plague(1)
+	if !slices.Equal(made, again) || !slices.Equal(chosen["first"][:6], choices["first"][:6]) || !slices.Equal(chosen["first"], chosen["second"]) {
+		t.Errorf("%v with %v, then %v with %v", made, chosen, again, choices)
+	}
+	for _, round := range [][]string{made[:3], made[3:6]} {
+		if sorted := slices.Sorted(slices.Values(round)); strings.Join(sorted, "") != "abc" {
+			t.Errorf("a round has %v", round)
+		}
+	}
+}
+
+// TestPlagueEnds: a fault that is going on when the time is over is mended, and is no error; a fault
+// that fails is.
+func TestPlagueEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	mended := false
+	long := Break("long", time.Hour, time.Hour, func(context.Context, *rand.Rand) ([]int, error) { return []int{1}, nil },
+		Each(Always(func(int) { cancel() })), Each(Always(func(int) { mended = true })))
+	if err := Plague(ctx, rand.New(rand.NewPCG(1, 0)), []Fault{long}, 0, 0, func(Fault, monotonic.Instant, monotonic.Instant) {}); err != nil || !mended {
+		t.Errorf("%v, mended %v", err, mended)
+	}
+	why := errors.New("no leader")
+	fails := Break("fails", 0, 0, func(context.Context, *rand.Rand) ([]int, error) { return nil, why }, Each(Always(func(int) {})), Each(Always(func(int) {})))
+	if err := Plague(t.Context(), rand.New(rand.NewPCG(1, 0)), []Fault{fails}, 0, 0, nil); !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestClient: what a process said before it was killed is in the history; a kill is no failure, an
+// end with an error is; and a process that does not end in time is killed.
+func TestClient(t *testing.T) {
+	var h History[int]
+	var gone []string
+	c := &Client{
+		Command: func(life int) (*exec.Cmd, error) {
+			return exec.Command("sh", "-c", []string{"", "echo 1; exec sleep 1000", "echo 2; echo why >&2; exit 3", "echo 3; exec sleep 1000"}[life]), nil
+		},
+		Hear: func(w *zkserver.Worker) error { return zkserver.HearAll(w, h.Add) },
+		Gone: func(life int, err error) { gone = append(gone, err.Error()) },
+	}
+	defer c.Close()
+	for life := 1; life <= 3; life++ {
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := wait.Until(t.Context(), time.Minute, "it speaks", func() (bool, error) { return len(h.All()) == life, nil }); err != nil {
+			t.Fatal(err)
+		}
+		switch life {
+		case 1:
+			c.Kill()
+		case 2:
+			if !c.Finish(t.Context()) {
+				t.Error("the second life did not end by itself")
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c.Finish(ctx) {
+		t.Error("the third life ended by itself")
+	}
+	if len(gone) != 1 || !strings.Contains(gone[0], "exit status 3") || !strings.Contains(gone[0], "why") {
+		t.Errorf("failed: %q", gone)
+	}
+}
