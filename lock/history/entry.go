@@ -1,7 +1,6 @@
 package history
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
@@ -11,11 +10,11 @@ import (
 // about returns an event of the present transaction about an entry.
 func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
 	e := m.event(kind, q.name)
-	e.Entry, e.Who, e.In, e.Lease = c.Node, c.client, c.in, c.ends()
+	e.Entry, e.Who, e.In, e.Lease = c.Node, c.client(), c.in, c.ends()
 	if c.Leased() {
 		e.TTL = c.TTL()
 	}
-	if by := m.by(); by != c.client {
+	if by := m.by(); by != c.client() {
 		e.By = by
 	}
 	return e
@@ -24,34 +23,30 @@ func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
 // derived returns an event that follows from the last write of an entry. Its time is the write's
 // stamp plus later.
 func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration) Event {
-	return Event{Kind: kind, Zxid: c.written.zxid, Time: c.stamp.Add(later), Session: c.session, Lock: q.name, Entry: c.Node,
-		Who: c.client, In: c.in, Lease: c.ends(), TTL: c.TTL(), mono: c.written.mono + later}
+	return Event{Kind: kind, Zxid: c.written.zxid, Time: c.stamp.time().Add(later), Session: c.session, Lock: q.name, Entry: c.Node,
+		Who: c.client(), In: c.in, Lease: c.ends(), TTL: c.TTL(), mono: c.written.mono + later}
 }
-
-func clientOf(r *znode.Record) Client { return Client{r.Owner, r.Host, r.PID} }
 
 // join handles an entry that was created.
 func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	t := m.txn
-	stat := znode.Stat{Czxid: t.Zxid, Mzxid: t.Zxid, Ctime: t.Time.UnixMilli(), Mtime: t.Time.UnixMilli()}
-	if op.Ephemeral {
-		stat.EphemeralOwner = t.Session
-	}
 	matches := m.o.Match(lock)
 	if !matches && m.by().Known() && lock != m.o.Reaper || m.scratch(lock) {
 		return
 	}
-	e := &contender{Entry: znode.ReadEntry(name, op.Data, stat), written: m.clock.point, stamp: t.Time, session: t.Session}
-	if e.Leased() {
-		e.client = clientOf(&e.Record)
-		m.estimated(lock, e)
+	e := &contender{Name: name, czxid: t.Zxid, written: m.clock.point, stamp: stampOf(t.Time), session: t.Session, fresh: true}
+	if op.Ephemeral {
+		e.owner = t.Session
+	}
+	made := znode.ReadEntry(name, op.Data, e.stat())
+	if made.Leased() {
+		m.estimated(lock, &made.Record)
+		e.plain, _ = plain(op.Data)
 	}
 	if !matches {
 		return
 	}
-	if e.fresh = true; e.Leased() {
-		e.keep(op.Data)
-	}
+	m.take(e, made)
 	q := m.queue(lock)
 	if q.find(name.Node) >= 0 && q.sure() {
 		m.restored(q)
@@ -78,12 +73,12 @@ func (m *Machine) scratch(lock string) bool {
 
 // estimated records which client's session wrote the entry. By the estimate in the entry's record
 // it detects a step of the leader's clock, and emits the event.
-func (m *Machine) estimated(lock string, e *contender) {
-	s := m.identify(lock, e.client)
-	if s.knew == 0 || e.Record.ExpiresAt == 0 {
+func (m *Machine) estimated(lock string, r *znode.Record) {
+	s := m.identify(lock, clientOf(r))
+	if s.knew == 0 || r.ExpiresAt == 0 {
 		return
 	}
-	if step, ok := m.clock.learn(s.knew, time.UnixMilli(e.Record.ExpiresAt-e.Record.TTL)); ok {
+	if step, ok := m.clock.learn(s.knew, time.UnixMilli(r.ExpiresAt-r.TTL)); ok {
 		m.emit(step)
 	}
 }
@@ -121,26 +116,23 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 	}
 	c := q.entries[i]
 	c.doubted = false
-	before := c.Entry
-	stat := c.Stat
-	stat.Mzxid, stat.Mtime, stat.Version = t.Zxid, t.Time.UnixMilli(), op.Version
-	after, ok := c.renewal(op.Data, stat)
+	after, ok := c.renewal(op.Data)
 	if !ok {
-		after = znode.ReadEntry(name, op.Data, stat)
+		after = znode.ReadEntry(name, op.Data, c.stat())
 	}
 	if c.unseen {
 		if !after.Leased() || after.Record.Broken != nil {
 			return // when its client wrote it last is still not known
 		}
-		c.unseen, before, c.recorded = false, after, after.Granted()
+		c.unseen, c.recorded = false, after.Granted()
 		q.unseen--
-		c.Entry = after
+		m.take(c, after)
 	}
 	if !c.in || after.Record.Shared || q.partial {
 		m.touch(q)
 	}
 	if !after.Leased() {
-		c.Entry, c.raw = after, nil
+		c.damaged, c.acquired, c.plain = after.Err != nil, 0, 0
 		if name.Ours() {
 			e := m.about(Overwritten, q, c)
 			if after.Err != nil {
@@ -151,9 +143,9 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		return
 	}
 	if b := after.Record.Broken; b != nil {
-		c.raw = nil
-		again := before.Record.Broken != nil
-		c.Entry, c.breaker = after, t.Session
+		again := c.Record.Broken != nil
+		m.take(c, after)
+		c.plain, c.breaker = 0, t.Session
 		m.identify("", Client{b.Owner, b.Host, b.PID})
 		if !again { // a break writes twice
 			e := m.about(Broken, q, c)
@@ -162,66 +154,40 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		}
 		return
 	}
-	m.renew(q, c, after, op.Data, ok)
-}
-
-// expiresKey stands before the only number in a record that changes with each renewal.
-var expiresKey = []byte(`"expires_at":`)
-
-// keep keeps a record, to recognize the next renewal without decoding it.
-func (c *contender) keep(data []byte) {
-	c.raw, c.expires = append(c.raw[:0], data...), [2]int{}
-	if i := bytes.Index(data, expiresKey); i >= 0 {
-		begin := i + len(expiresKey)
-		c.expires = [2]int{begin, begin + digits(data[begin:])}
+	if !ok {
+		c.plain, _ = plain(op.Data)
 	}
-}
-
-// digits returns the number of digits at the beginning.
-func digits(b []byte) (n int) {
-	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
-		n++
-	}
-	return n
+	m.renew(q, c, after)
 }
 
 // renewal returns the entry after a write that has changed only expires_at; false for any other
-// write. It compares bytes: most writes are renewals, and decoding all of them would take most of the
-// Machine's time.
-func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
-	begin, end := c.expires[0], c.expires[1]
-	if len(c.raw) == 0 || begin == end || len(data) <= begin || !bytes.Equal(data[:begin], c.raw[:begin]) {
+// write. It compares digests: most writes are renewals, and decoding all of them would take most of
+// the Machine's time.
+func (c *contender) renewal(data []byte) (znode.Entry, bool) {
+	same, expires := plain(data)
+	if same == 0 || same != c.plain {
 		return znode.Entry{}, false
 	}
-	n := digits(data[begin:])
-	if n == 0 || n > 15 || !bytes.Equal(data[begin+n:], c.raw[end:]) {
-		return znode.Entry{}, false
-	}
-	e := c.Entry
-	e.Stat, e.Record.ExpiresAt = stat, 0
-	for _, d := range data[begin : begin+n] {
-		e.Record.ExpiresAt = e.Record.ExpiresAt*10 + int64(d-'0')
-	}
+	e := znode.Entry{Name: c.Name, Stat: c.stat(), Record: *c.Record}
+	e.Record.ExpiresAt, e.Record.AcquiredAt = expires, c.acquired
 	return e, true
 }
 
-// renew handles an entry that its owner wrote. With plain, only expires_at has changed.
-func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, plain bool) {
+// renew handles an entry that its owner wrote.
+func (m *Machine) renew(q *queue, c *contender, after znode.Entry) {
 	t := m.txn
-	before := c.Entry
-	m.estimated(q.name, &contender{Entry: after, client: clientOf(&after.Record)})
+	was, is := c.Record, &after.Record
+	m.estimated(q.name, is)
 	m.lapse(q, c)
 	late, again := c.lapsed, c.written.zxid == t.Zxid
-	c.Entry, c.client, c.session = after, clientOf(&after.Record), t.Session
-	c.written, c.stamp, c.risk, c.lapsed = m.clock.point, t.Time, false, false
-	if !plain {
-		c.keep(data)
-	}
+	m.take(c, after)
+	c.session = t.Session
+	c.written, c.stamp, c.risk, c.lapsed = m.clock.point, stampOf(t.Time), false, false
 	if again {
 		return // an attach writes twice
 	}
 	kind := Renewed
-	switch was, is := before.Record, after.Record; {
+	switch {
 	case is.Detached && !was.Detached:
 		kind = Detached
 	case is.Incarnation != was.Incarnation:
@@ -232,7 +198,7 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, 
 	e := m.about(kind, q, c)
 	e.Late = late
 	if kind == Attached {
-		e.By = clientOf(&before.Record) // the previous owner
+		e.By = clientOf(was) // the previous owner
 	}
 	m.tell(q, e)
 	q.complete(c)
@@ -263,6 +229,6 @@ func (m *Machine) record(q *queue, c *contender) {
 	}
 	c.recorded = true
 	e := m.about(Recorded, q, c)
-	e.At = time.UnixMilli(c.Record.AcquiredAt)
+	e.At = time.UnixMilli(c.acquired)
 	m.tell(q, e)
 }

@@ -104,7 +104,7 @@ func (m *Machine) revoke(node string, op *txnlog.Op) {
 	m.identify("", e.By)
 	if q := m.locks[r.Lock()]; q != nil {
 		if i := q.find(node); i >= 0 {
-			e.Who, e.In = q.entries[i].client, q.entries[i].in
+			e.Who, e.In = q.entries[i].client(), q.entries[i].in
 		}
 	}
 	m.emit(e)

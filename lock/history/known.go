@@ -55,7 +55,7 @@ func (m *Machine) Begin(zxid int64, nodes iter.Seq2[txnlog.Node, error]) error {
 	m.begun = zxid
 	for name, q := range m.locks {
 		for i := len(q.entries) - 1; i >= 0 && anew; i-- {
-			if !there[name+"/"+q.names[i].Node] {
+			if !there[name+"/"+q.entries[i].Node] {
 				m.vanish(q, i)
 			}
 		}
@@ -153,7 +153,7 @@ func (q *queue) sure() bool { return !q.partial && q.unseen == 0 && !q.vague.nod
 // excludes all others, and was created since the lock became partial, all entries are known.
 func (q *queue) complete(c *contender) {
 	alone := q.rules.Kind == znode.Mutex && c.Role == znode.Exclusive || q.rules.Kind == znode.RW && c.Role == znode.Writer
-	if q.partial && q.raw != nil && c.fresh && !c.doubted && alone && c.Granted() && !c.Record.Shared {
+	if q.partial && q.data != 0 && c.fresh && !c.doubted && alone && c.Granted() && !c.Record.Shared {
 		q.partial, q.disputed, q.blurred = false, false, true
 	}
 }

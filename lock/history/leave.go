@@ -22,7 +22,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	e.Late = c.lapsed
 	s := m.sessions[m.txn.Session]
 	unknown := s == nil || !s.client.Known()
-	own := m.txn.Session == c.session || !unknown && s.client == c.client
+	own := m.txn.Session == c.session || !unknown && s.client == c.client()
 	switch {
 	case ended:
 		e.Kind = SessionEnded

@@ -30,17 +30,19 @@ type Machine struct {
 	sessions map[int64]*session
 	jobs     map[string][]byte // the last record of each job
 	moments  moments
-	mortal   bool             // there was an entry that ends with its session
-	seen     bool             // the log has shown something of a matching lock
-	blind    bool             // there may be locks that the files have not shown
-	known    Known            // see Known
-	begun    int64            // zxid of the last snapshot; 0: none
-	touched  []*queue         // locks that the present transaction has changed
-	first    time.Time        // stamp of the first transaction; zero: none yet
-	others   map[string]bool  // roots of other locks in the log, at most fewNames
-	unasked  map[string]bool  // names of locks that do not match, at most fewNames
-	nameless map[int64]Client // unknown sessions that removed entries, and later their clients
-	txn      *txnlog.Txn      // the present transaction; nil: none yet
+	mortal   bool                    // there was an entry that ends with its session
+	seen     bool                    // the log has shown something of a matching lock
+	blind    bool                    // there may be locks that the files have not shown
+	known    Known                   // see Known
+	begun    int64                   // zxid of the last snapshot; 0: none
+	touched  []*queue                // locks that the present transaction has changed
+	first    time.Time               // stamp of the first transaction; zero: none yet
+	others   map[string]bool         // roots of other locks in the log, at most fewNames
+	unasked  map[string]bool         // names of locks that do not match, at most fewNames
+	nameless map[int64]Client        // unknown sessions that removed entries, and later their clients
+	txn      *txnlog.Txn             // the present transaction; nil: none yet
+	records  map[shape]*znode.Record // see share
+	names    []znode.Name            // of the entries of the lock that admit judges
 }
 
 // session is what the log has shown of a session.
@@ -60,7 +62,7 @@ func New(o Options, emit func(Event)) *Machine {
 		o.Grace = func(string) time.Duration { return 0 }
 	}
 	return &Machine{o: o, emit: emit, locks: map[string]*queue{}, sessions: map[int64]*session{}, jobs: map[string][]byte{},
-		moments: moments{asked: o.At}, others: map[string]bool{}, unasked: map[string]bool{}, nameless: map[int64]Client{}}
+		moments: moments{asked: o.At}, records: map[shape]*znode.Record{}, others: map[string]bool{}, unasked: map[string]bool{}, nameless: map[int64]Client{}}
 }
 
 // Span returns the stamps of the first and the last transaction; zero if there was none.
@@ -157,7 +159,7 @@ func (m *Machine) start(t *txnlog.Txn) {
 	m.clock.zxid = t.Zxid - 1
 	for _, q := range m.locks {
 		for _, c := range q.entries {
-			c.written.mono = min(0, c.stamp.Sub(t.Time))
+			c.written.mono = min(0, c.stamp.time().Sub(t.Time))
 		}
 	}
 	m.settle(t.Time)

@@ -237,7 +237,7 @@ func (m *Machine) Now() Moment {
 func (q *queue) state() State {
 	s := State{Lock: q.name, Kind: q.rules.Kind, Permits: q.rules.Capacity, Unknown: !q.sure()}
 	for _, c := range q.entries {
-		h := Holder{Entry: c.Node, Client: c.client, Role: c.role(q.rules.Kind), Written: c.stamp, Write: c.written.zxid,
+		h := Holder{Entry: c.Node, Client: c.client(), Role: c.role(q.rules.Kind), Written: c.stamp.time(), Write: c.written.zxid,
 			Lease: c.ends(), Detached: c.Record.Detached, at: c.written}
 		if c.Leased() {
 			h.ttl = c.TTL()
@@ -246,7 +246,7 @@ func (q *queue) state() State {
 			h.Broken = c.Record.Broken.String()
 		}
 		if c.Granted() {
-			h.Recorded = time.UnixMilli(c.Record.AcquiredAt)
+			h.Recorded = time.UnixMilli(c.acquired)
 		}
 		if s.Unknown && (!c.in || c.doubted) {
 			s.Unclear = append(s.Unclear, h)
@@ -256,8 +256,8 @@ func (q *queue) state() State {
 			s.Waiters = append(s.Waiters, h)
 			continue
 		}
-		if h.Since = c.since; !c.since.IsZero() {
-			h.Granted = c.granted.zxid
+		if h.Since = c.since.time(); c.since != 0 {
+			h.Granted = c.granted
 		}
 		s.Holders = append(s.Holders, h)
 	}

@@ -322,16 +322,17 @@ func TestPlainRenewal(t *testing.T) {
 	name, _ := znode.Parse(path.Base(e("l", 0)))
 	l := newTape()
 	tricky := func(r *znode.Record) { r.Owner, r.Metadata = `"expires_at":7`, map[string]string{"expires_at": "9"} }
-	c := &contender{Entry: znode.ReadEntry(name, l.record("x", tricky), znode.Stat{})}
-	c.keep(l.record("x", tricky))
+	c := &contender{Name: name}
+	New(Options{}, nil).take(c, znode.ReadEntry(name, l.record("x", tricky), c.stat()))
+	c.plain, _ = plain(l.record("x", tricky))
 	l.after(time.Hour)
-	stat := znode.Stat{Version: 3}
-	got, ok := c.renewal(l.record("x", tricky), stat)
-	if want := znode.ReadEntry(name, l.record("x", tricky), stat); !ok || fmt.Sprint(got) != fmt.Sprint(want) {
+	got, ok := c.renewal(l.record("x", tricky))
+	want := znode.ReadEntry(name, l.record("x", tricky), c.stat())
+	if want.Record.Attempt = ""; !ok || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v\n%+v, want\n%+v", ok, got, want)
 	}
 	for _, other := range [][]byte{l.record("x", tricky, l.granted), l.record("y"), nil, []byte("{"), l.record("x", tricky)[:60]} {
-		if _, ok := c.renewal(other, stat); ok {
+		if _, ok := c.renewal(other); ok {
 			t.Errorf("taken for a renewal: %s", other)
 		}
 	}

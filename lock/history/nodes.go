@@ -46,16 +46,15 @@ func (m *Machine) begin(zxid int64, n *txnlog.Node) {
 // found adds an entry that was created before the log began, or in a gap. later: its data is not known.
 func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node, later bool) *contender {
 	q := m.queue(lock)
-	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
-	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
+	c := &contender{Name: name, czxid: n.Czxid, owner: n.EphemeralOwner, written: point{zxid: n.Mzxid}, stamp: stampOf(n.Mtime), session: n.EphemeralOwner}
+	if c.unseen = later; later {
+		c.Record = &none
+	} else {
+		m.take(c, znode.ReadEntry(name, n.Data, c.stat()))
+		c.recorded = c.Granted()
+	}
 	if !m.clock.stamp.IsZero() { // otherwise start sets it
 		c.written.mono = m.clock.mono + n.Mtime.Sub(m.clock.stamp)
-	}
-	if c.Leased() {
-		c.client, c.recorded = clientOf(&c.Record), c.Granted()
-	}
-	if c.unseen = later; later {
-		c.Record, c.client = znode.Record{}, Client{}
 	}
 	q.add(c)
 	m.mortal = m.mortal || n.EphemeralOwner != 0
@@ -99,7 +98,7 @@ func (m *Machine) create(op *txnlog.Op) {
 	}
 	if p, err := znode.DecodeParent(op.Data); err == nil && p.Kind.IsLock() {
 		q := m.queue(name)
-		if q.raw != nil && q.sure() {
+		if q.data != 0 && q.sure() {
 			m.restored(q)
 		}
 		for i := len(q.entries) - 1; i >= 0; i-- { // a new node has none
@@ -145,7 +144,7 @@ func (m *Machine) set(op *txnlog.Op) {
 	if q != nil {
 		q.vague.node = false
 	}
-	if q != nil && string(q.raw) == string(op.Data) {
+	if q != nil && q.data == digestOf(op.Data, nil) {
 		return // a join writes the same data again, to get the Stat in the reply
 	}
 	lock, node := split(name)
@@ -173,7 +172,7 @@ func (m *Machine) set(op *txnlog.Op) {
 		return
 	}
 	q = m.queue(name)
-	fresh := q.raw == nil || p.Adopted && !q.adopted
+	fresh := q.data == 0 || p.Adopted && !q.adopted
 	q.setParent(op.Data, p)
 	if fresh {
 		e := m.event(Adopted, name)
@@ -189,7 +188,7 @@ func (m *Machine) delete(path string) {
 		return
 	}
 	if q := m.locks[name]; q != nil {
-		if q.raw != nil {
+		if q.data != 0 {
 			e := m.event(Deleted, name)
 			e.Of, e.By = string(q.rules.Kind), m.by()
 			m.tell(q, e)
@@ -207,7 +206,7 @@ func (m *Machine) delete(path string) {
 		q.remove(i)
 		m.touch(q)
 		m.forget(q)
-	} else if _, ok := znode.Parse(node); ok && q.raw != nil && q.sure() {
+	} else if _, ok := znode.Parse(node); ok && q.data != 0 && q.sure() {
 		m.restored(q)
 	}
 }
@@ -227,7 +226,7 @@ func (m *Machine) closed(op *txnlog.Op) {
 	if op.Ended == nil && m.mortal { // the server's release does not log the nodes
 		for _, q := range m.ephemeral() {
 			for i := len(q.entries) - 1; i >= 0; i-- {
-				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {
+				if q.entries[i].owner == m.txn.Session {
 					m.end(q, i)
 				}
 			}
@@ -260,7 +259,7 @@ func (m *Machine) ephemeral() (all []*queue) {
 
 // forget drops a lock that has no entries and whose node the log has not shown.
 func (m *Machine) forget(q *queue) {
-	if len(q.entries) == 0 && q.raw == nil && !q.disputed {
+	if len(q.entries) == 0 && q.data == 0 && !q.disputed {
 		delete(m.locks, q.name)
 	}
 }

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,46 +10,23 @@ import (
 // queue is a lock with its contenders.
 type queue struct {
 	name      string
-	raw       []byte // data of the lock's node; nil: unknown
-	adopted   bool
+	data      digest // of the data of the lock's node; 0: unknown
 	rules     znode.Rules
 	entries   []*contender // in the order of the queue
-	names     []znode.Name // names of the entries, in the same order
-	ephemeral int          // number of entries that end with their session
+	ephemeral int32        // number of entries that end with their session
+	unseen    int32        // number of entries whose data is not known
 	made      *Event       // the event Made, until it is emitted; nil: none
-	touched   bool         // it is in Machine.touched
 
+	adopted  bool
+	touched  bool                        // it is in Machine.touched
 	partial  bool                        // it may have entries that the files have not shown
 	disputed bool                        // a disputed transaction would have changed it
-	vague    struct{ node, anchor bool } // whose data is not known: that of the snapshot is missing, or of later
-	unseen   int                         // number of entries whose data is not known
 	blurred  bool                        // it was not sure before the present transaction
-}
-
-// contender is an entry.
-type contender struct {
-	znode.Entry
-	client   Client
-	written  point     // the last write by its owner, from which the lease counts
-	stamp    time.Time // stamp of that write
-	session  int64     // session of that write
-	in       bool      // its turn has come
-	granted  point     // if in: when its turn came
-	since    time.Time // stamp of granted; zero: before the log began
-	recorded bool      // its record has the grant
-	risk     bool      // AtRisk was emitted, for this lease
-	lapsed   bool      // Expired was emitted, for this lease
-	breaker  int64     // the session that force-released it; 0: none
-	doubted  bool      // not seen since a gap in the log
-	fresh    bool      // created since the lock became partial
-	unseen   bool      // its data is not known: the snapshot lacks it, or has that of a later write
-
-	raw     []byte // data of the last write by its owner; empty: decode the next write
-	expires [2]int // begin and end of the number of expires_at in raw; equal: there is none
+	vague    struct{ node, anchor bool } // whose data is not known: that of the snapshot is missing, or of later
 }
 
 func (q *queue) setParent(data []byte, p znode.Parent) {
-	q.raw, q.adopted, q.rules.Kind = append(q.raw[:0], data...), p.Adopted, p.Kind
+	q.data, q.adopted, q.rules.Kind = digestOf(data, nil), p.Adopted, p.Kind
 }
 
 // begins makes the lock one whose node is created now, without entries.
@@ -60,7 +36,7 @@ func (q *queue) begins() {
 }
 
 func (q *queue) find(node string) int {
-	return slices.IndexFunc(q.names, func(n znode.Name) bool { return n.Node == node })
+	return slices.IndexFunc(q.entries, func(c *contender) bool { return c.Node == node })
 }
 
 // add adds a contender at its place. It replaces a contender of the same name: a snapshot may show a
@@ -70,11 +46,11 @@ func (q *queue) add(e *contender) {
 		q.remove(i)
 	}
 	i := len(q.entries)
-	for i > 0 && znode.CompareAt(q.names[i-1], q.entries[i-1].Stat.Czxid, e.Name, e.Stat.Czxid) > 0 {
+	for i > 0 && znode.CompareAt(q.entries[i-1].Name, q.entries[i-1].czxid, e.Name, e.czxid) > 0 {
 		i--
 	}
-	q.entries, q.names = slices.Insert(q.entries, i, e), slices.Insert(q.names, i, e.Name)
-	if e.Stat.EphemeralOwner != 0 {
+	q.entries = slices.Insert(q.entries, i, e)
+	if e.owner != 0 {
 		q.ephemeral++
 	}
 	if e.unseen {
@@ -86,43 +62,10 @@ func (q *queue) remove(i int) {
 	if q.entries[i].unseen {
 		q.unseen--
 	}
-	if q.entries[i].Stat.EphemeralOwner != 0 {
+	if q.entries[i].owner != 0 {
 		q.ephemeral--
 	}
-	q.entries, q.names = slices.Delete(q.entries, i, i+1), slices.Delete(q.names, i, i+1)
-}
-
-// candidate reports whether the entry is of a candidate in an election. A candidate leads only once
-// its grant is recorded.
-func (e *contender) candidate() bool {
-	_, ok := e.Record.Metadata[znode.ValueKey]
-	return ok && e.Err == nil
-}
-
-// role returns Event.Role of the entry.
-func (e *contender) role(k znode.Kind) string {
-	switch {
-	case e.Role == znode.Shared:
-		return "reads"
-	case e.Role == znode.Writer:
-		return "writes"
-	case e.candidate():
-		return fmt.Sprintf("priority %d", e.Priority())
-	case k == znode.Semaphore && e.Permits > 1:
-		return fmt.Sprintf("%d permits", e.Permits)
-	case k == znode.Semaphore:
-		return "1 permit"
-	}
-	return ""
-}
-
-// ends returns the end of the entry's lease, by the clock of the leader that stamped its last write;
-// zero if the entry has no lease.
-func (e *contender) ends() time.Time {
-	if !e.Leased() {
-		return time.Time{}
-	}
-	return e.stamp.Add(e.TTL())
+	q.entries = slices.Delete(q.entries, i, i+1)
 }
 
 // tell emits an event of a lock. If the lock's event Made has not been emitted yet, tell emits Made
@@ -159,24 +102,28 @@ func (m *Machine) capacity(q *queue, to int32) {
 // admit emits Granted for the contenders whose turn has come. First it emits Made if Made was not
 // emitted yet, and Vanished for the entries that giveUp removes. If the lock is not sure, only a
 // recorded grant shows a turn. Then, and if it was not sure before, it is not known when the turn came.
-func (m *Machine) admit(q *queue, stamp time.Time) {
+func (m *Machine) admit(q *queue, at time.Time) {
 	m.tellMade(q)
 	m.giveUp(q)
 	quiet := m.txn == nil || q.blurred || !q.sure()
+	m.names = m.names[:0]
+	for _, c := range q.entries {
+		m.names = append(m.names, c.Name)
+	}
 	for i, c := range q.entries {
 		sure := q.sure()
-		if !c.in && sure && !q.turn(i) {
+		if !c.in && sure && !q.turn(m.names, i) {
 			break
 		}
 		if !c.in && m.enters(c) && (sure || c.Granted()) {
-			c.in, c.granted = true, m.clock.point
+			c.in, c.granted = true, m.clock.zxid
 			if quiet {
 				if m.txn != nil {
 					m.record(q, c)
 				}
 				continue
 			}
-			c.since = stamp
+			c.since = stampOf(at)
 			e := m.about(Granted, q, c)
 			if e.By = (Client{}); e.Session != c.session {
 				e.Session = 0 // the transaction is not of this entry's client
@@ -210,10 +157,10 @@ func (m *Machine) vanish(q *queue, i int) {
 	q.remove(i)
 }
 
-// turn reports whether nothing excludes the contender i any more.
-func (q *queue) turn(i int) bool {
-	ahead := znode.WaitsFor(q.names, i, q.rules)
-	return ahead < 0 || q.rules.Kind == znode.RW && q.names[i].Role == znode.Shared && q.entries[ahead].Shares()
+// turn reports whether nothing excludes the contender i any more. names are those of the entries.
+func (q *queue) turn(names []znode.Name, i int) bool {
+	ahead := znode.WaitsFor(names, i, q.rules)
+	return ahead < 0 || q.rules.Kind == znode.RW && names[i].Role == znode.Shared && q.entries[ahead].Shares()
 }
 
 // enters reports whether the client of an entry whose turn has come may enter.

@@ -132,7 +132,7 @@ func (r *Report) HTML(w io.Writer) error {
 		d.Overview = r.Locks
 	} else {
 		for _, l := range r.Locks {
-			if len(l.Lanes) > 0 && len(d.Pictures) < 4*maxPictures {
+			if len(l.Lanes()) > 0 && len(d.Pictures) < 4*maxPictures {
 				d.Pictures = append(d.Pictures, r.draw(l))
 			}
 		}
@@ -161,7 +161,7 @@ func (r *Report) HTML(w io.Writer) error {
 }
 
 // LastAt formats the time of a lock's last event, for the page.
-func (d pageData) LastAt(l *Lock) string { return d.Report.moment(l.Last) }
+func (d pageData) LastAt(l *Lock) string { return d.Report.moment(l.Last()) }
 
 // stageClasses are the CSS classes of stages.
 var stageClasses = map[Stage]string{Waits: "waits", Holds: "holds", AtRisk: "risk", Lapsed: "lapsed"}

@@ -4,6 +4,7 @@ package incident
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -65,19 +66,34 @@ type Row struct {
 	at     time.Duration
 }
 
-// Lock is one lock of a report.
+// Lock is one lock of a report. An overview has one for each lock in the log, so it is small.
 type Lock struct {
 	Name    string
 	Kind    string
-	Joins   int
-	Holds   int
-	Purged  int // purged or swept entries
-	Removed int
-	Broken  int
-	Last    time.Time
-	Lanes   []*Lane
+	Joins   int32
+	Holds   int32
+	Purged  int32 // purged or swept entries
+	Removed int32
+	Broken  int32
+	last    int64  // stamp of the last event, in Unix ms
+	lanes   *lanes // nil: none
+}
 
-	open map[string]*Lane
+// lanes are the histories of a lock's entries.
+type lanes struct {
+	all  []*Lane
+	open map[string]*Lane // of the entries that exist
+}
+
+// Last returns the stamp of the lock's last event.
+func (l *Lock) Last() time.Time { return time.UnixMilli(l.last) }
+
+// Lanes returns the histories of the lock's entries, in the order of the log. An overview has none.
+func (l *Lock) Lanes() []*Lane {
+	if l.lanes == nil {
+		return nil
+	}
+	return l.lanes.all
 }
 
 // Lane is the history of one entry.
@@ -227,34 +243,33 @@ func (r *Report) track(e history.Event, number int) {
 	if l == nil {
 		l = &Lock{Name: e.Lock}
 		r.locks[e.Lock] = l
-		r.Locks = append(r.Locks, l)
 	}
-	if l.Last = e.Time; e.Of != "" {
+	if l.last = e.Time.UnixMilli(); e.Of != "" {
 		l.Kind = e.Of
 	}
 	l.count(e)
 	if number == 0 || r.Owner != "" && e.Who.Owner != r.Owner {
 		return
 	}
-	lane := l.open[e.Entry]
+	if l.lanes == nil {
+		l.lanes = &lanes{open: map[string]*Lane{}}
+	}
+	lane := l.lanes.open[e.Entry]
 	if lane == nil {
 		if e.Kind == history.RevokeAsked {
 			return
 		}
 		lane = &Lane{Number: number, Entry: e.Entry}
-		if l.open == nil {
-			l.open = map[string]*Lane{}
-		}
-		l.open[e.Entry], l.Lanes = lane, append(l.Lanes, lane)
+		l.lanes.open[e.Entry], l.lanes.all = lane, append(l.lanes.all, lane)
 	}
 	lane.follow(e)
 	if e.Kind.Ends() {
-		delete(l.open, e.Entry)
+		delete(l.lanes.open, e.Entry)
 	}
 }
 
 // bad returns the number of the lock's ends that stand out.
-func (l *Lock) bad() int { return l.Purged + l.Removed + l.Broken }
+func (l *Lock) bad() int32 { return l.Purged + l.Removed + l.Broken }
 
 func (l *Lock) count(e history.Event) {
 	switch e.Kind {
@@ -326,6 +341,7 @@ func (r *Report) Finish(m *history.Machine) {
 		row.Event, row.at = m.Resolve(row.Event), m.Elapsed(row.Event)
 	}
 	slices.SortStableFunc(r.Rows, func(a, b Row) int { return cmp.Compare(a.at, b.at) })
+	r.Locks = slices.AppendSeq(make([]*Lock, 0, len(r.locks)), maps.Values(r.locks))
 	slices.SortFunc(r.Locks, func(a, b *Lock) int {
 		if r.Overview {
 			return cmp.Or(cmp.Compare(b.bad(), a.bad()), cmp.Compare(b.Joins, a.Joins), strings.Compare(a.Name, b.Name))
@@ -336,7 +352,7 @@ func (r *Report) Finish(m *history.Machine) {
 		r.More, r.Locks = len(r.Locks)-maxLocks, r.Locks[:maxLocks]
 	}
 	for _, l := range r.Locks {
-		for _, lane := range l.Lanes {
+		for _, lane := range l.Lanes() {
 			if lane.End != nil {
 				end := m.Resolve(*lane.End)
 				lane.End = &end

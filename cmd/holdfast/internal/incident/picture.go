@@ -49,7 +49,7 @@ func (r *Report) stretches(lane *Lane, from, to time.Duration) (all []stretch) {
 // number of further ones. Lanes that held the lock take precedence.
 func (r *Report) shown(l *Lock, from, to time.Duration, most int) (lanes []*Lane, more int) {
 	for _, pass := range []bool{true, false} {
-		for _, lane := range l.Lanes {
+		for _, lane := range l.Lanes() {
 			if lane.held == pass && len(lane.Spans) > 0 && r.until(lane) >= from && r.m.Elapsed(lane.Spans[0].From) <= to {
 				if len(lanes) < most {
 					lanes = append(lanes, lane)

@@ -72,7 +72,7 @@ func (r *Report) Print(w io.Writer, width int, colour bool) error {
 	default:
 		pictures := 0
 		for _, l := range r.Locks {
-			if len(l.Lanes) > 0 && pictures < maxPictures {
+			if len(l.Lanes()) > 0 && pictures < maxPictures {
 				pictures++
 				p.line("")
 				p.picture(l)
@@ -129,7 +129,7 @@ func (p *printer) span() {
 func (p *printer) overview() {
 	t := text.Table{Widest: []int{40}, Colour: p.colour}
 	t.Head("LOCK", "JOINED", "HELD", "EXPIRED", "BROKEN", "REMOVED", "LAST", "KIND")
-	number := func(n int, s text.Style) text.Cell {
+	number := func(n int32, s text.Style) text.Cell {
 		if n == 0 {
 			return text.Cell{Text: "-", Style: text.Dim}
 		}
@@ -137,7 +137,7 @@ func (p *printer) overview() {
 	}
 	for _, l := range p.Locks {
 		t.Add(text.Cell{Text: text.Printable(l.Name)}, number(l.Joins, ""), number(l.Holds, ""), number(l.Purged, text.Red), number(l.Broken, text.Red),
-			number(l.Removed, text.Red), text.Cell{Text: l.Last.In(p.Zone).Format("01-02 15:04:05")}, text.Cell{Text: l.Kind})
+			number(l.Removed, text.Red), text.Cell{Text: l.Last().In(p.Zone).Format("01-02 15:04:05")}, text.Cell{Text: l.Kind})
 	}
 	for _, narrower := range []func(){func() { t.Keep(7) }, func() { t.Widest[0] = 1 }, func() { t.Keep(6) }} {
 		if p.width > 0 && t.Width() > p.width {

@@ -25,7 +25,7 @@ func (r *Report) window(l *Lock) (from, to time.Duration) {
 	if !r.Until.IsZero() {
 		return from, max(from, r.end(r.Until))
 	}
-	for _, lane := range l.Lanes {
+	for _, lane := range l.Lanes() {
 		to = max(to, r.until(lane))
 	}
 	return from, to
