@@ -63,6 +63,29 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 	}
 }
 
+// TestAncestorsShareTransaction: the missing nodes above a lock's node are created in one transaction,
+// also if several clients begin at once.
+func TestAncestorsShareTransaction(t *testing.T) {
+	simulate(t, link(time.Millisecond), func(w *world) {
+		var clients [8]*lock.Client
+		for i := range clients {
+			clients[i] = w.dial(fmt.Sprint("c", i))
+		}
+		w.unlock(w.lock(clients[0], "x")) // creates the root, and learns the time
+		var h *lock.Hold
+		cost := w.cost("c0", func() { h = w.lock(clients[0], "a/b/c/d/x") })
+		w.wantCost("Lock", cost, map[string]int{"multi": 3, "getData": 2}, 3)
+		w.unlock(h)
+		before := w.Transactions()
+		var hs [len(clients)]*lock.Hold
+		inEach(len(clients), func(i int) { hs[i] = w.lock(clients[i], fmt.Sprintf("e/f/g/h/%d", i)) })
+		if got := w.Transactions() - before; got > 3*int64(len(clients)) {
+			w.Errorf("%d transactions for the first locks of %d clients below missing nodes, want 3 each", got, len(clients))
+		}
+		inEach(len(clients), func(i int) { w.unlock(hs[i]) })
+	})
+}
+
 func TestFailedTryLockWritesNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -80,7 +80,7 @@ func TestCost(t *testing.T) {
 		w.Until("all shards are owned", w.ownedAll)
 		cold := w.since(before)
 		within(t, "cold start: time", time.Since(begun), 10*time.Second)
-		within(t, "cold start: transactions", cold.transactions, 120)
+		within(t, "cold start: transactions", cold.transactions, 95)
 		t.Logf("cold start: %d requests", cold.requests)
 		w.mustOwn(time.Second, "map[m0:125 m1:125 m2:125 m3:125 m4:125 m5:125 m6:125 m7:125]")
 
@@ -101,9 +101,8 @@ func TestCost(t *testing.T) {
 		other := spent{int64(float64(steady.transactions) * time.Since(begun).Minutes()), int(float64(steady.requests) * time.Since(begun).Minutes())}
 		within(t, "a member left: moves", moves, costShards/costMembers)
 		within(t, "a member left: without an owner", gap, time.Second)
-		// 13 to 144 in 40 runs: if a shard's parent goes between a joiner's read and its join, all joins of
-		// that transaction go alone. One for each move, and what the rest takes.
-		within(t, "a member left: transactions", moved.transactions-other.transactions, costShards/costMembers+40)
+		// 8 to 41 in 40 runs: it depends on where the joins and the leaves meet.
+		within(t, "a member left: transactions", moved.transactions-other.transactions, 50)
 		t.Logf("a member left: %d requests, %d of other work in these %v", moved.requests-other.requests, other.requests, time.Since(begun))
 
 		time.Sleep(time.Minute)

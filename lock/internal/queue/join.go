@@ -18,6 +18,12 @@ import (
 
 var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
 
+// mostGuesses is the number of refusals after which a join no longer fails because of a wrong guess of
+// another join in its transaction. While other clients leave, what was read may be outdated as well:
+// then all joins of the transaction read again, and share the next one. But a join must not wait for
+// ever for those beside it.
+const mostGuesses = 4
+
 // draft has the operations that create an entry. They are a transaction, or a part of a larger one.
 type draft struct {
 	by       *contender
@@ -218,7 +224,8 @@ func (a *all) attempt(ctx context.Context) error {
 		}
 		d.share(&m)
 	}
-	m.Guess = m.Guess && len(a.each) == 1 // after a refusal a join of several locks reads anyway
+	// After a refusal a join of several locks reads anyway.
+	m.Guess = len(a.each) == 1 && (m.Guess || a.refusals > 0) && a.refusals < mostGuesses
 	replies, err := a.Conn.Share(ctx, m)
 	for _, j := range a.each {
 		j.d.answered()
@@ -278,6 +285,7 @@ func (j *joiner) know(ctx context.Context) error {
 // end while other clients change the parents.
 func (a *all) refused(ctx context.Context, err error) error {
 	if errors.Is(err, zkconn.ErrNeighbor) {
+		a.refusals++
 		a.each[0].lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
 	}

@@ -113,46 +113,68 @@ func (v *view) check(n zkconn.Node) (znode.Parent, error) {
 	return data, nil
 }
 
-// makeAncestors creates the missing nodes above path, each marked as a node of Holdfast.
+// makeAncestors creates the missing nodes above path in one transaction, each marked as a node of
+// Holdfast.
 func (q *Queue) makeAncestors(ctx context.Context, path string) error {
+	return q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		missing, err := q.missingAbove(ctx, path)
+		if err != nil {
+			return zkconn.Final(err)
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		var ops []any
+		for _, dir := range missing {
+			// The check needs READ. So no node is created whose ACL excludes this client, or all clients.
+			ops = append(ops, &zk.CreateRequest{Path: dir, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL}, &zk.CheckVersionRequest{Path: dir})
+		}
+		_, err = q.send(ctx, ops...)
+		if op, cause := zkconn.RefusedOp(err); op >= 0 {
+			return notCreated(missing[op/2], op%2 == 1, cause)
+		}
+		return err
+	})
+}
+
+// missingAbove returns the paths of the missing nodes above path, from the top.
+func (q *Queue) missingAbove(ctx context.Context, path string) (missing []string, err error) {
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {
 			continue
 		}
-		if err := q.makeDir(ctx, path[:i]); err != nil {
-			return err
+		if len(missing) == 0 {
+			_, err := q.Conn.Get(ctx, path[:i])
+			if err == nil || errors.Is(err, zk.ErrNoAuth) { // the node exists
+				continue
+			}
+			if !errors.Is(err, zk.ErrNoNode) {
+				return nil, err
+			}
 		}
+		missing = append(missing, path[:i])
 	}
-	return nil
+	return missing, nil
 }
 
-func (q *Queue) makeDir(ctx context.Context, path string) error {
-	if _, err := q.Conn.Get(ctx, path); !errors.Is(err, zk.ErrNoNode) {
-		if errors.Is(err, zk.ErrNoAuth) {
-			return nil // the node exists
-		}
-		return err
-	}
-	// The check needs READ. So no node is created whose ACL excludes this client, or all clients.
-	err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		_, err := q.send(ctx, &zk.CreateRequest{Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL},
-			&zk.CheckVersionRequest{Path: path})
-		return err
-	})
-	switch refused, _ := zkconn.RefusedOp(err); {
-	case err == nil, errors.Is(err, zk.ErrNodeExists),
-		errors.Is(err, zk.ErrNoNode): // its own parent was deleted meanwhile; the caller tries again
+// notCreated returns the error for Retry after the server has refused to create the ancestor at path,
+// or to read it.
+func notCreated(path string, unreadable bool, cause error) error {
+	switch {
+	case errors.Is(cause, zk.ErrNodeExists): // another client was quicker, perhaps only with this one
+		return zkconn.ErrAgain
+	case errors.Is(cause, zk.ErrNoNode): // its own parent was deleted meanwhile; the caller tries again
 		return nil
-	case errors.Is(err, zk.ErrNoAuth) && refused == 1:
-		return fmt.Errorf("%w: create %s: the ACL for new nodes does not let this client itself read", zkconn.ErrDenied, path)
-	case errors.Is(err, zk.ErrNoAuth):
-		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
-	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return fmt.Errorf("%w: %s: the node above is ephemeral and cannot have children", ErrForeign, path)
-	case zkconn.OutcomeOf(err) == zkconn.Refused && !errors.Is(err, zkconn.ErrClosed):
-		return fmt.Errorf("create %s: %w", path, err)
+	case errors.Is(cause, zk.ErrNoAuth) && unreadable:
+		cause = fmt.Errorf("%w: create %s: the ACL for new nodes does not let this client itself read", zkconn.ErrDenied, path)
+	case errors.Is(cause, zk.ErrNoAuth):
+		cause = fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
+	case errors.Is(cause, zk.ErrNoChildrenForEphemerals):
+		cause = fmt.Errorf("%w: %s: the node above is ephemeral and cannot have children", ErrForeign, path)
+	default:
+		cause = fmt.Errorf("create %s: %w", path, cause)
 	}
-	return err
+	return zkconn.Final(cause)
 }
 
 // LearnTime samples the leader's clock if there is no sample yet. If the root is missing, it

@@ -26,9 +26,9 @@ type Member struct {
 	// server refuses another operation of the member, only these are sent again, and there are
 	// replies to these alone.
 	Sure int
-	// Guess: operations rely on something that was not read in this session. If the server refuses
-	// one guess, most likely others in the transaction are wrong, too. They are reduced to their Sure
-	// operations; without any they fail with ErrNeighbor, so that all callers read at once.
+	// Guess: operations rely on something that may well be outdated. If the server refuses one guess,
+	// most likely others in the transaction are wrong, too. They are reduced to their Sure operations;
+	// without any they fail with ErrNeighbor, so that all callers read at once.
 	Guess bool
 	// Stays: the member is sent even if the caller has given up. For deletes.
 	Stays bool
@@ -160,10 +160,21 @@ func (m *member) excluded(touched map[string]bool) bool {
 	return false
 }
 
+// letSubmit lets the callers that run at this moment, such as those that replies have just woken,
+// submit their members, until none has done so or the members fill a transaction.
+func (c *Conn) letSubmit() {
+	for before, now := -1, 0; before < now && now < BatchBytes; {
+		runtime.Gosched()
+		c.commit.mu.Lock()
+		before, now = now, c.commit.bytes
+		c.commit.mu.Unlock()
+	}
+}
+
 // commitGroups sends groups, one after the other, while members wait and the limit allows it.
 func (c *Conn) commitGroups() {
 	for {
-		runtime.Gosched() // callers that a reply has just woken submit first
+		c.letSubmit()
 		c.commit.mu.Lock()
 		var group []*member
 		if c.commit.inFlight <= c.limit() || c.commit.bytes >= BatchBytes {
