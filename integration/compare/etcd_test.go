@@ -41,29 +41,27 @@ func TestEtcdCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := s.Header.MemberId
-	for range 2 {
-		if err := c.part(old); err != nil {
-			t.Fatal(err)
+	if err := c.part(old); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.Until(t.Context(), time.Minute, "the others elect a leader", leads(func(i int, leader, own uint64) bool {
+		if i == old {
+			return leader == 0 // it knows no leader
 		}
-		if err := wait.Until(t.Context(), time.Minute, "the others elect a leader", leads(func(i int, leader, own uint64) bool {
-			if i == old {
-				return leader == 0 // it knows no leader
-			}
-			return leader != 0 && leader != id
-		})); err != nil {
-			t.Error(err)
-		}
-		if err := c.heal(old); err != nil {
-			t.Fatal(err)
-		}
-		if err := wait.Until(t.Context(), time.Minute, "all have a leader", leads(func(_ int, leader, _ uint64) bool { return leader != 0 })); err != nil {
-			t.Error(err)
-		}
-		if err := c.kill(old); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.restart(t.Context(), old); err != nil {
-			t.Fatal(err)
-		}
+		return leader != 0 && leader != id
+	})); err != nil {
+		t.Error(err)
+	}
+	if err := c.heal(old); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.Until(t.Context(), time.Minute, "all have a leader", leads(func(_ int, leader, _ uint64) bool { return leader != 0 })); err != nil {
+		t.Error(err)
+	}
+	if err := c.kill(old); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.restart(t.Context(), old); err != nil {
+		t.Fatal(err)
 	}
 }

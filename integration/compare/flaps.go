@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -55,16 +56,14 @@ type scenario struct {
 	head  []string // titles of the columns
 	times func(c *contender) int
 	begin func(c *contender, round int) outcome
-	alone bool // no other scenario may run while it measures
 }
 
 var scenarios = []*scenario{stall, kill, cuts}
 
 // outcome runs a scenario on one lock, and has its result.
 type outcome interface {
-	// happen runs the scenario with a peer for the clients. It calls ready when the rest of the
-	// scenario is mostly waiting.
-	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error
+	// happen runs the scenario with a peer for the clients.
+	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string) error
 	cells() []string
 	broken() []string // promises of Holdfast that were broken
 }
@@ -85,10 +84,11 @@ type flapResult struct {
 type bench struct {
 	server string
 	look   *zk.Conn
+	alone  sync.Mutex // held by a scenario while no other one may run
 }
 
-// runFlaps runs all scenarios on all locks, in rounds, until the duration is over. Runs are
-// concurrent, but a scenario that must be alone begins when all other runs have called ready.
+// runFlaps runs all scenarios on all locks, in rounds, until the duration is over. The
+// cuts begin when the other scenarios are over.
 func runFlaps(ctx context.Context, set settings, names []string, out io.Writer) (_ *result, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-flaps-")
 	if err != nil {
@@ -142,50 +142,35 @@ type flaps struct {
 
 func newBench(server string) (*bench, error) {
 	conn, _, err := zk.Connect([]string{server}, flapTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
-	return &bench{server, conn}, err
+	return &bench{server: server, look: conn}, err
 }
 
 func (f *flaps) round(ctx context.Context, b *bench, locks []*contender, round int) {
-	var running, inPlace sync.WaitGroup
-	var all []*flapResult
-	for _, alone := range []bool{false, true} {
-		for _, s := range scenarios {
+	for _, some := range [][]*scenario{{stall, kill}, {cuts}} {
+		var all []*flapResult
+		for _, s := range some {
 			for _, c := range locks {
 				for i := range s.times(c) {
-					if s.alone != alone {
-						continue
-					}
-					one := &flapResult{Scenario: s.name, Lock: c.title, Round: round*s.times(c) + i + 1, scenario: s, contender: c}
-					all = append(all, one)
-					inPlace.Add(1)
-					running.Go(func() {
-						ready := sync.OnceFunc(inPlace.Done)
-						defer ready()
-						f.one(ctx, b, one, ready)
-					})
-					if alone {
-						inPlace.Wait()
-					}
+					all = append(all, &flapResult{Scenario: s.name, Lock: c.title, Round: round*s.times(c) + i + 1, scenario: s, contender: c})
 				}
 			}
 		}
-		inPlace.Wait()
-	}
-	running.Wait()
-	for _, one := range all {
-		f.result.Flaps = append(f.result.Flaps, *one)
+		_ = wait.All(len(all), func(i int) error { f.one(ctx, b, all[i]); return nil })
+		for _, one := range all {
+			f.result.Flaps = append(f.result.Flaps, *one)
+		}
 	}
 }
 
 // one carries out a run.
-func (f *flaps) one(ctx context.Context, b *bench, r *flapResult, ready func()) {
+func (f *flaps) one(ctx context.Context, b *bench, r *flapResult) {
 	lockPath := fmt.Sprintf("/flaps/%s-%s-%d", r.Scenario, strings.Join(strings.FieldsFunc(r.Lock, func(c rune) bool { return c == ' ' || c == ',' }), "-"), r.Round)
 	program, o := f.programs[r.contender], r.scenario.begin(r.contender, r.Round)
 	err := program.absent
 	if err == nil {
 		var p *peers.Peer
 		if p, err = peers.Start(program.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: r.contender.ttl}), func(string) {}); err == nil {
-			err = o.happen(ctx, b, p, lockPath, ready)
+			err = o.happen(ctx, b, p, lockPath)
 			p.Close()
 		}
 	}

@@ -12,25 +12,12 @@ type (
 
 // The workloads.
 const (
-	lockWorkload      = "lock"
-	lockSetWorkload   = "lock-set"
-	reentrantWorkload = "reentrant"
-	fencedWorkload    = "fenced"
-	semaphoreWorkload = "semaphore"
+	lockWorkload    = "lock"
+	lockSetWorkload = "lock-set"
+	fencedWorkload  = "fenced"
 )
 
-var workloads = []string{lockWorkload, lockSetWorkload, reentrantWorkload, fencedWorkload, semaphoreWorkload}
-
-// permits is the number of permits of the semaphore.
-const permits = 2
-
-// room returns the number of clients that may hold the workload's lock at once.
-func room(workload string) int {
-	if workload == semaphoreWorkload {
-		return permits
-	}
-	return 1
-}
+var workloads = []string{lockWorkload, lockSetWorkload, fencedWorkload}
 
 // Kinds of records.
 const (

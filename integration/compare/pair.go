@@ -129,11 +129,10 @@ func (r *pairRun) cells() []string {
 	return []string{in, since(r.warned.At, "–"), since(r.told.At, "–"), overlap, asked, r.unlock}
 }
 
-func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error {
+func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string) error {
 	if err := r.queueUp(ctx, b, p, lockPath); err != nil {
 		return err
 	}
-	ready()
 	// The rounds strike at different times between two pings or renewals.
 	if err := wait.Sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
 		return err

@@ -74,15 +74,10 @@ type held interface {
 	// lock is not held.
 	ask() (*claim, error)
 	token() string
-	// again enters the lock once more, and returns the second hold.
-	again() (held, error)
 	leave() error
 }
 
-var (
-	errNotOffered = errors.New("not offered")
-	errNotHeld    = errors.New("not held")
-)
+var errNotHeld = errors.New("not held")
 
 // moment returns the claim of a library that does not know for how long a lock stays held. If ask
 // returns false, the error is errNotHeld.
@@ -123,23 +118,14 @@ type holdfastLocker struct {
 }
 
 func (l holdfastLocker) take(ctx context.Context) (held, error) {
-	take := l.client.Mutex(l.workload).Lock
-	if l.workload == semaphoreWorkload {
-		take = func(ctx context.Context) (*lock.Hold, error) {
-			return l.client.Semaphore(l.workload, permits).Acquire(ctx, 1)
-		}
-	}
-	h, err := take(ctx)
+	h, err := l.client.Mutex(l.workload).Lock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return holdfastHeld{l, h}, nil
+	return holdfastHeld{h}, nil
 }
 
-type holdfastHeld struct {
-	locker holdfastLocker
-	hold   *lock.Hold
-}
+type holdfastHeld struct{ hold *lock.Hold }
 
 func (h holdfastHeld) ask() (*claim, error) {
 	if c := monotonic.Ask(h.hold); c != nil {
@@ -153,9 +139,6 @@ func (h holdfastHeld) ask() (*claim, error) {
 
 func (h holdfastHeld) token() string { return h.hold.Token().String() }
 func (h holdfastHeld) leave() error  { return h.hold.Unlock() }
-func (h holdfastHeld) again() (held, error) {
-	return h.locker.take(h.hold.Context())
-}
 
 // zkLocker takes locks of go-zookeeper, with a session of its own: after an error it closes the
 // session, because a Lock that fails leaves its node in the queue.
@@ -217,8 +200,7 @@ func (h *zkHeld) ask() (*claim, error) {
 	})
 }
 
-func (h *zkHeld) token() string        { return "" }
-func (h *zkHeld) again() (held, error) { return nil, errNotOffered }
+func (h *zkHeld) token() string { return "" }
 func (h *zkHeld) leave() error {
 	err := h.lock.Unlock()
 	if err != nil {
@@ -273,8 +255,7 @@ func (h *etcdHeld) ask() (*claim, error) {
 }
 
 // token returns the revision at which the lock was acquired, as in etcd's documentation.
-func (h *etcdHeld) token() string        { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
-func (h *etcdHeld) again() (held, error) { return nil, errNotOffered }
+func (h *etcdHeld) token() string { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
 
 func (h *etcdHeld) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
@@ -306,13 +287,6 @@ const (
 
 // classes has all classes. A result that is not in classes is the text of an error.
 var classes = []string{gaveUp, expired, notHeld, unsure, connError}
-
-// explained has the classes of Holdfast's errors that faults explain, by operation.
-var explained = map[string][]string{
-	opTry:  {gaveUp},
-	opLost: {expired, notHeld, unsure},
-	opLeft: {expired, notHeld, unsure},
-}
 
 // classify returns the class of an error, or the text of an error without a class. It returns ""
 // for nil.

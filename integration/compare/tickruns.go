@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	tickWarmUp = 5 * time.Second // from the first runs until ticks count
+	tickWarmUp = 2 * time.Second // from the first runs until ticks count
 	// settlePatience is the limit of the wait for late ticks after the last fault.
 	settlePatience = 2 * time.Minute
 )

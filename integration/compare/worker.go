@@ -154,11 +154,8 @@ func (j *job) step(h held, most time.Duration) (goOn bool, err error) {
 
 // inside does the workload's acts while the lock is held.
 func (j *job) inside(h held) error {
-	switch j.workload {
-	case lockSetWorkload, fencedWorkload:
+	if j.workload != lockWorkload {
 		return j.add(h)
-	case reentrantWorkload:
-		return j.enterTwice(h)
 	}
 	for range 1 + j.r.IntN(3) {
 		if goOn, err := j.step(h, 200*time.Millisecond); err != nil || !goOn {
@@ -166,30 +163,6 @@ func (j *job) inside(h held) error {
 		}
 	}
 	return nil
-}
-
-// enterTwice enters the held lock a second time and leaves once. Then the lock must still be held.
-func (j *job) enterTwice(h held) error {
-	if goOn, err := j.step(h, 100*time.Millisecond); err != nil || !goOn {
-		return err
-	}
-	second, err := h.again()
-	if err != nil {
-		return j.say(record{Op: opLost, Hold: j.hold, Result: classify(err)})
-	}
-	if second.token() != j.token {
-		return fmt.Errorf("%s has token %s, and entered again with %s", j.hold, j.token, second.token())
-	}
-	if _, err = j.step(second, 100*time.Millisecond); err != nil {
-		return err
-	}
-	if err := second.leave(); err != nil {
-		if err := j.say(record{Op: opLost, Hold: j.hold, Result: classify(err)}); err != nil {
-			return err
-		}
-	}
-	_, err = j.step(h, 100*time.Millisecond)
-	return err
 }
 
 // add adds an element to the set in the store: it reads all, thinks, and writes all.
