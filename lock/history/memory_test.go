@@ -1,4 +1,4 @@
-// What a Machine keeps of each lock, in bytes of the heap.
+// What a Machine and an audit keep of each lock, in bytes of the heap.
 
 package history
 
@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
@@ -25,6 +26,7 @@ func TestMemoryOfALock(t *testing.T) {
 		most  int
 	}{
 		"history": {New(Options{Root: "/locks"}, func(Event) {}).Apply, 500},
+		"audit":   {audit.New(audit.Options{}).Apply, 1500},
 	} {
 		before := heap()
 		l := newTape()

@@ -28,6 +28,7 @@ type Audit struct {
 	steady  time.Duration // like now, but rises by at most 5 s at a time: the servers may have been down
 	led     time.Duration // steady when the present leader began to lead, or its clock went back
 	pending []*removal    // deletions that are not judged yet
+	names   []znode.Name  // of the contenders of the lock that in judges
 }
 
 // New returns an audit of a log that begins in the middle: the state before it is not known. Call

@@ -108,7 +108,8 @@ func (a *Audit) learn(n *node, data []byte) {
 			a.session(a.txn.Session).ours = true
 		}
 	case anchor:
-		n.up.state().anchors[generation], _ = znode.DecodeAnchor(data)
+		data, _ := znode.DecodeAnchor(data)
+		n.up.state().anchor(generation, data)
 	default:
 		n.fill(data)
 	}

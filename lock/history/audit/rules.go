@@ -22,14 +22,19 @@ func (a *Audit) in(n *node) (in, unknown bool, ahead *node) {
 	switch s.Kind {
 	case znode.Mutex, znode.RW:
 	case znode.Semaphore:
-		if rules.Capacity = s.anchors[s.Generation].Capacity(); rules.Capacity == 0 {
+		data, _ := s.anchored(s.Generation)
+		if rules.Capacity = data.Capacity(); rules.Capacity == 0 {
 			return false, true, nil
 		}
 	default:
 		return false, true, nil
 	}
-	at := znode.WaitsFor(s.names, slices.Index(s.queue, n), rules)
-	if at < 0 || s.Kind == znode.RW && n.entry.Role == znode.Shared && s.names[at].Role == znode.Writer && s.queue[at].entry.Shares() {
+	a.names = a.names[:0]
+	for _, n := range s.queue {
+		a.names = append(a.names, n.entry.Name)
+	}
+	at := znode.WaitsFor(a.names, slices.Index(s.queue, n), rules)
+	if at < 0 || s.Kind == znode.RW && n.entry.Role == znode.Shared && a.names[at].Role == znode.Writer && s.queue[at].entry.Shares() {
 		return true, n.up.hidden, nil
 	}
 	return false, s.queue[at].unseen && n.entry.Role == znode.Shared, s.queue[at] // an unseen writer may share
@@ -149,7 +154,7 @@ func (a *Audit) set(o *txnlog.Op) {
 // lock's data? was and foreign are the node's state before the write.
 func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 	is := n.lock.Parent
-	_, anchored := n.lock.anchors[was.Generation]
+	_, anchored := n.lock.anchored(was.Generation)
 	switch {
 	case a.has(txnlog.OpCreate, n.path):
 	case anchored:
@@ -167,7 +172,7 @@ func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 // resize judges a write of an anchor: a change of a semaphore's number of permits.
 func (a *Audit) resize(n *node, generation string, data []byte) {
 	s := n.up.lock
-	was := s.anchors[generation]
+	was, _ := s.anchored(generation)
 	is, err := znode.DecodeAnchor(data)
 	less := was.Capacity() - is.Capacity()
 	ok := err == nil && is.Permits == was.Permits && (less <= 0 || slices.ContainsFunc(s.queue, func(e *node) bool {
@@ -175,7 +180,7 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 		return (in || unknown) && max(1, e.entry.Permits) >= less && a.has(txnlog.OpDelete, e.path)
 	}))
 	a.judge(Resize, ok, n, n, "the permits change from %+v to %+v without an entry that has got those", was, is)
-	s.anchors[generation] = is
+	s.anchor(generation, is)
 }
 
 // write judges a write of an entry.

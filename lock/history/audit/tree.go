@@ -18,7 +18,7 @@ type tree struct {
 type node struct {
 	path     string
 	up       *node // the node above
-	children int
+	children int32
 	hidden   bool  // its data and its children may be from before the log
 	unseen   bool  // its data is not known: that of the snapshot is missing, or of later
 	foreign  bool  // it has data that is not Holdfast's
@@ -39,12 +39,38 @@ type moment struct {
 // lockState is what the tree knows of a lock, or of a node above locks.
 type lockState struct {
 	znode.Parent
-	anchors map[string]znode.AnchorData // by generation
-	queue   []*node                     // contenders, in their order
-	names   []znode.Name                // of the queue
+	anchors []anchor // nearly always one
+	queue   []*node  // contenders, in their order
 	spent   bool                        // the counter of its children has reached the end
 	highest [2]token                    // of the grants so far: of all, and of writers
 	lost    []*removal                  // deletions of granted entries whose leases have not ended
+}
+
+// anchor is the anchor of a generation.
+type anchor struct {
+	generation string
+	znode.AnchorData
+}
+
+// anchored returns the anchor of a generation; false if there is none.
+func (s *lockState) anchored(generation string) (znode.AnchorData, bool) {
+	for _, x := range s.anchors {
+		if x.generation == generation {
+			return x.AnchorData, true
+		}
+	}
+	return znode.AnchorData{}, false
+}
+
+// anchor sets the data of the anchor of a generation.
+func (s *lockState) anchor(generation string, data znode.AnchorData) {
+	for i := range s.anchors {
+		if s.anchors[i].generation == generation {
+			s.anchors[i].AnchorData = data
+			return
+		}
+	}
+	s.anchors = append(s.anchors, anchor{generation, data})
 }
 
 // token is a fencing token without the count of local handoffs, and the granted entry.
@@ -98,7 +124,8 @@ func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 	n.up.children++
 	base := path.Base(p)
 	if generation, ok := znode.AnchorOf(base); ok {
-		n.up.state().anchors[generation], _ = znode.DecodeAnchor(data)
+		data, _ := znode.DecodeAnchor(data)
+		n.up.state().anchor(generation, data)
 	} else if name, ok := znode.Parse(base); ok && path.Base(n.up.path) != znode.Inbox {
 		e := znode.ReadEntry(name, data, znode.Stat{Czxid: m.zxid})
 		n.entry = &e
@@ -141,7 +168,7 @@ func (n *node) fill(data []byte) {
 // state returns the node's lock state. It adds a lock state if there is none.
 func (n *node) state() *lockState {
 	if n.lock == nil {
-		n.lock = &lockState{anchors: map[string]znode.AnchorData{}}
+		n.lock = &lockState{}
 	}
 	return n.lock
 }
@@ -151,7 +178,7 @@ func (s *lockState) join(n *node) {
 	at, _ := slices.BinarySearchFunc(s.queue, n, func(x, y *node) int {
 		return znode.CompareAt(x.entry.Name, x.entry.Stat.Czxid, y.entry.Name, y.entry.Stat.Czxid)
 	})
-	s.queue, s.names = slices.Insert(s.queue, at, n), slices.Insert(s.names, at, n.entry.Name)
+	s.queue = slices.Insert(s.queue, at, n)
 	s.spent = s.spent || n.entry.Overflowed()
 }
 
@@ -166,8 +193,8 @@ func (t *tree) remove(n *node) {
 	}
 	if s := n.up.lock; n.entry != nil {
 		at := slices.Index(s.queue, n)
-		s.queue, s.names = slices.Delete(s.queue, at, at+1), slices.Delete(s.names, at, at+1)
+		s.queue = slices.Delete(s.queue, at, at+1)
 	} else if generation, ok := znode.AnchorOf(path.Base(n.path)); ok {
-		delete(s.anchors, generation)
+		s.anchors = slices.DeleteFunc(s.anchors, func(x anchor) bool { return x.generation == generation })
 	}
 }
