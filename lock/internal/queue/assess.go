@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -63,11 +62,31 @@ func (v *view) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Duration)
 // proof gets the missing proof for an unproven verdict on the write of the transaction mzxid.
 type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 
-// assess reads an entry and decides whether it has expired. If the verdict needs a proof, it calls
-// prove and reads the entry again. before is the entry's last sighting or nil; watch asks for a
-// watch. It fails with zk.ErrNoNode if the entry has gone, and with zk.ErrNoAuth if an ACL forbids
-// the read.
-func (v *view) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
+// assess reads an entry, decides whether it has expired, and remembers the sighting. If the verdict
+// needs a proof, it calls prove and reads the entry again. watch asks for a watch. It fails with
+// zk.ErrNoNode if the entry has gone, and with zk.ErrNoAuth if an ACL forbids the read.
+func (v *view) assess(ctx context.Context, n znode.Name, watch bool, prove proof) (*sighting, error) {
+	s, err := v.sight(ctx, n, watch, prove)
+	v.remember(n, s, err)
+	return s, err
+}
+
+// remember records the result of sight as the last sighting of n.
+func (v *view) remember(n znode.Name, s *sighting, err error) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		delete(v.known, n.Node)
+	case err == nil:
+		if v.known == nil {
+			v.known = map[string]*sighting{}
+		}
+		v.known[n.Node] = s
+	}
+}
+
+// sight is assess, except that it does not remember the sighting. Several calls may run at once.
+func (v *view) sight(ctx context.Context, n znode.Name, watch bool, prove proof) (*sighting, error) {
+	before := v.known[n.Node]
 	for try := 0; ; try++ {
 		node, changed, err := v.read(ctx, v.path(n), watch)
 		if err != nil {
@@ -102,20 +121,10 @@ func (v *view) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return v.Clock.Prove(ctx, knew, mzxid)
 }
 
-// lastSeen returns the last sighting of n if there is one.
-func (v *view) lastSeen(n znode.Name) *sighting { return cmp.Or(v.known[n.Node], v.seen) }
-
-// noteSeen records a sighting.
-func (v *view) noteSeen(s *sighting) {
-	if v.seen = s; v.known != nil {
-		v.known[s.entry.Node] = s
-	}
-}
-
 // inTheWay returns a Blocked if the contender n is alive, as far as is known, and c cannot share the
 // lock with it.
 func (v *view) inTheWay(ctx context.Context, n znode.Name) error {
-	s, err := v.assess(ctx, n, v.lastSeen(n), false, v.byClock)
+	s, err := v.assess(ctx, n, false, v.byClock)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
@@ -124,7 +133,6 @@ func (v *view) inTheWay(ctx context.Context, n znode.Name) error {
 	case err != nil:
 		return err
 	}
-	v.noteSeen(s)
 	if s.expired || v.Role == znode.Shared && s.entry.Shares() {
 		return nil
 	}

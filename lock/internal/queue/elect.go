@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -81,12 +82,11 @@ func (q *Queue) Candidates(ctx context.Context, r Request, last *Sightings) ([]z
 		return nil, err
 	}
 	last.mu.Lock()
-	v.known = last.known
+	v.known = maps.Clone(last.known)
 	last.mu.Unlock()
-	known := make(map[string]*sighting, len(names))
 	var entries []znode.Entry
 	for _, n := range names {
-		s, err := v.assess(ctx, n, v.known[n.Node], false, v.byClock)
+		s, err := v.assess(ctx, n, false, v.byClock)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			continue
@@ -95,10 +95,9 @@ func (q *Queue) Candidates(ctx context.Context, r Request, last *Sightings) ([]z
 		case !s.expired:
 			entries = append(entries, s.entry)
 		}
-		known[n.Node] = s
 	}
 	last.mu.Lock()
-	last.known = known
+	last.known = v.known
 	last.mu.Unlock()
 	return entries, nil
 }

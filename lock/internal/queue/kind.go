@@ -81,11 +81,10 @@ func (o ordered) free(ctx context.Context, v *view, names []znode.Name) error {
 func (o ordered) follow(ctx context.Context, w *waiter) error {
 	name, _ := znode.Parse(w.p.predecessor)
 	settled := w.settled()
-	s, err := w.assess(ctx, name, w.seen, true, w.prove)
+	s, err := w.assess(ctx, name, true, w.prove)
 	if err != nil {
 		return w.unread(ctx, name, settled(), err)
 	}
-	w.seen = s
 	w.clear(s)
 	w.note(s, settled())
 	switch {

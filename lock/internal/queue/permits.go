@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -94,8 +93,7 @@ func (counted) inList(ctx context.Context, w *waiter, names []znode.Name, self i
 // holders has what the first waiter knows of the holders ahead.
 type holders struct {
 	names []znode.Name
-	since time.Duration        // monotonic time since which the waiter is the first one
-	seen  map[string]*sighting // the waiter's sightings
+	since time.Duration // monotonic time since which the waiter is the first one
 }
 
 // isFirst records that the waiter is the first one, behind the holders of those names.
@@ -104,22 +102,18 @@ func (w *waiter) isFirst(names []znode.Name) {
 		if len(names) > 0 {
 			w.blocker(&Blocked{Path: w.path(names[len(names)-1])})
 		}
-		if w.sightings == nil {
-			w.sightings = map[string]*sighting{}
-		}
-		w.holders = &holders{since: w.Clock.Mono(), seen: w.sightings}
+		w.holders = &holders{since: w.Clock.Mono()}
 	}
 	w.holders.names = names
-	maps.DeleteFunc(w.sightings, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
 }
 
 // due returns the monotonic time at which the holder of that index must be read: when its lease may be
 // over, by its own TTL. But a lease may have been shortened since the last read.
-func (h *holders) due(i int) time.Duration {
-	if s := h.seen[h.names[i].Node]; s != nil {
+func (w *waiter) due(i int) time.Duration {
+	if s := w.known[w.holders.names[i].Node]; s != nil {
 		return min(s.due(), s.read+readAgainAfter)
 	}
-	return h.since + readFirstAfter + time.Duration(i)*readNextAfter
+	return w.holders.since + readFirstAfter + time.Duration(i)*readNextAfter
 }
 
 // countRoom records, for this process's place, how many of its entries the permits suffice for, and
@@ -151,7 +145,7 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 	}
 	name, _ := znode.Parse(w.p.predecessor)
 	settled := w.settled()
-	s, err := w.assess(ctx, name, w.seen, true, w.prove)
+	s, err := w.assess(ctx, name, true, w.prove)
 	if errors.Is(err, zk.ErrNoNode) && settled() {
 		w.p = position{}
 		return nil
@@ -159,7 +153,6 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 	if err != nil {
 		return w.unread(ctx, name, false, err)
 	}
-	w.seen = s
 	w.clear(s)
 	switch {
 	case s.expired:
@@ -237,7 +230,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 func (w *waiter) awaitDue(ctx context.Context, changed <-chan zk.Event) (again bool, err error) {
 	next := w.Clock.Mono() + readAgainAfter
 	for i := range w.holders.names {
-		next = min(next, w.holders.due(i))
+		next = min(next, w.due(i))
 	}
 	again, err = w.awaitChange(ctx, max(0, next-w.Clock.Mono()), changed, nil)
 	w.p.predecessorGone = false
@@ -248,10 +241,10 @@ func (w *waiter) awaitDue(ctx context.Context, changed <-chan zk.Event) (again b
 // whether there were any. It stops early when the contenders change, because there may be room: then
 // the waiter counts first. After an outage it only renews the waiter's own entry.
 func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged bool, err error) {
-	h, now := w.holders, w.Clock.Mono()
+	now := w.Clock.Mono()
 	var due []znode.Name
-	for i, n := range h.names {
-		if h.due(i) <= now {
+	for i, n := range w.holders.names {
+		if w.due(i) <= now {
 			due = append(due, n)
 		}
 	}
@@ -259,7 +252,7 @@ func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged 
 		return true, w.e.Refresh(ctx)
 	}
 	for some := range slices.Chunk(due, readAtOnce) {
-		dead, err := w.expired(ctx, some, h.seen)
+		dead, err := w.expired(ctx, some)
 		if err == nil && len(dead) > 0 {
 			err = w.deleteEach(ctx, dead)
 		}
@@ -298,17 +291,17 @@ func (v *view) roomFor(ctx context.Context, names []znode.Name, own znode.Name) 
 		some := slices.Clone(names)
 		rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		some = some[:min(len(some), readAtOnce)]
-		seen := map[string]*sighting{}
-		dead, err := v.expired(ctx, some, seen)
+		dead, err := v.expired(ctx, some)
 		if err != nil {
 			return err
 		}
-		if len(dead) == 0 && len(seen) == len(some) {
+		gone := slices.ContainsFunc(some, func(n znode.Name) bool { return v.known[n.Node] == nil })
+		if len(dead) == 0 && !gone {
 			if len(some) == 0 {
 				return &Blocked{Path: v.parent}
 			}
 			blocked := &Blocked{Path: v.path(some[0])}
-			if e := &seen[some[0].Node].entry; e.Stat.Czxid != 0 {
+			if e := &v.known[some[0].Node].entry; e.Stat.Czxid != 0 {
 				blocked.Entry = e
 			}
 			return blocked

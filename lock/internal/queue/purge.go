@@ -36,7 +36,7 @@ func (w *waiter) purgeAhead(ctx context.Context) error {
 		if ahead < 0 {
 			break
 		}
-		s, err := w.assess(ctx, names[ahead], w.seen, false, w.prove)
+		s, err := w.assess(ctx, names[ahead], false, w.prove)
 		if errors.Is(err, zk.ErrNoNode) && !settled() {
 			return w.settle(ctx)
 		}
@@ -118,9 +118,9 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 }
 
 // purgeAmong deletes the expired entries among the given contenders, of which it judges at most
-// purgeBatch. It needs no entry. seen has the last sightings by name, and receives the new ones.
-func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[string]*sighting) error {
-	dead, err := v.expired(ctx, names[:min(len(names), v.purgeBatch())], seen)
+// purgeBatch. It needs no entry.
+func (v *view) purgeAmong(ctx context.Context, names []znode.Name) error {
+	dead, err := v.expired(ctx, names[:min(len(names), v.purgeBatch())])
 	if err != nil {
 		return err
 	}
@@ -128,29 +128,27 @@ func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[stri
 }
 
 // expired reads contenders, readAtOnce of them concurrently, and returns those that have expired. It
-// gets missing proofs by samples. seen has the last sightings by name, and receives the new ones: none
-// of an entry that has gone, and one without data of an entry that an ACL hides.
-func (v *view) expired(ctx context.Context, names []znode.Name, seen map[string]*sighting) (dead []*sighting, err error) {
+// gets missing proofs by samples. It remembers no sighting of an entry that has gone, and one without
+// data of an entry that an ACL hides.
+func (v *view) expired(ctx context.Context, names []znode.Name) (dead []*sighting, err error) {
 	for some := range slices.Chunk(names, readAtOnce) {
 		read, errs := make([]*sighting, len(some)), make([]error, len(some))
 		var reads sync.WaitGroup
 		for i, n := range some {
-			before := seen[n.Node]
-			reads.Go(func() { read[i], errs[i] = v.assess(ctx, n, before, false, v.byClock) })
+			reads.Go(func() { read[i], errs[i] = v.sight(ctx, n, false, v.byClock) })
 		}
 		reads.Wait()
 		for i, n := range some {
-			switch s, err := read[i], errs[i]; {
+			s, err := read[i], errs[i]
+			if errors.Is(err, zk.ErrNoAuth) {
+				s, err = &sighting{entry: znode.Entry{Name: n}, read: v.Clock.Mono(), wait: -1}, nil
+			}
+			switch v.remember(n, s, err); {
 			case errors.Is(err, zk.ErrNoNode):
-				delete(seen, n.Node)
-			case errors.Is(err, zk.ErrNoAuth):
-				seen[n.Node] = &sighting{entry: znode.Entry{Name: n}, read: v.Clock.Mono(), wait: -1}
 			case err != nil:
 				return nil, err
-			default:
-				if seen[n.Node] = s; s.expired {
-					dead = append(dead, s)
-				}
+			case s.expired:
+				dead = append(dead, s)
 			}
 		}
 	}

@@ -24,10 +24,9 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 		return j.rollover(ctx, nil, d.parent.generation)
 	}
 	name, _ := znode.Parse(znode.Predict(d.prefix, j.counter))
-	var s *sighting
 	for {
-		var err error
-		switch s, err = j.assess(ctx, name, s, true, j.byClock); {
+		s, err := j.assess(ctx, name, true, j.byClock)
+		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
 		case errors.Is(err, zk.ErrNoAuth):
@@ -35,7 +34,7 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 		case err != nil:
 			return err
 		case s.expired:
-			if err := j.purgeAmong(ctx, []znode.Name{name}, nil); err != nil {
+			if err := j.purgeAmong(ctx, []znode.Name{name}); err != nil {
 				j.Log.Debug().Err(err).Str("lock", j.Lock).Str("entry", j.path(name)).Msg("a copied entry has expired, and was not purged; retrying")
 				s.wait = pollEvery
 			} else {
@@ -64,7 +63,6 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 	if e != nil && (!j.trying || j.Leave(ctx, e) != nil) {
 		e.Remove()
 	}
-	seen := map[string]*sighting{}
 	var czxid int64 // of the parent at the last read; 0: none yet
 	for purged, deleted := false, false; ; purged = true {
 		n, changed, err := j.Conn.Watch(ctx, j.parent)
@@ -103,7 +101,7 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 				return err
 			}
 		default:
-			if err := j.purgeAmong(ctx, names, seen); err != nil {
+			if err := j.purgeAmong(ctx, names); err != nil {
 				j.Log.Debug().Err(err).Str("lock", j.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 			}
 		}

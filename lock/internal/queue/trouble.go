@@ -91,7 +91,7 @@ func (v *view) warnOfForeign(s *sighting) time.Duration {
 func (w *waiter) checkHolders() {
 	w.trouble = nil
 	for _, n := range w.holders.names {
-		if s := w.holders.seen[n.Node]; s != nil && s.entry.Stat != (znode.Stat{}) {
+		if s := w.known[n.Node]; s != nil && s.entry.Stat != (znode.Stat{}) {
 			w.warnOfForeign(s)
 		}
 	}

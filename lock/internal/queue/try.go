@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -60,7 +59,6 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 			return nil, err
 		}
 	}
-	c.known = map[string]*sighting{}
 	for {
 		if err = c.looksFree(ctx); err == nil {
 			if e, err = c.obtain(ctx, nil, position{}); err == nil {
@@ -95,9 +93,8 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(c.known, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
 	for _, n := range slices.Backward(names) { // the dead ones are purged when the lock is free
-		s, err := c.assess(ctx, n, c.lastSeen(n), true, c.byClock)
+		s, err := c.assess(ctx, n, true, c.byClock)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
@@ -106,7 +103,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if c.noteSeen(s); !s.expired {
+		if !s.expired {
 			return await(ctx, s.changed, max(s.wait, c.warnOfForeign(s)))
 		}
 	}

@@ -22,8 +22,7 @@ type view struct {
 
 	blocker func(*Blocked)       // receives the contender in the way
 	trouble error                // see [Blocked.Trouble]
-	seen    *sighting            // the contender in the way of a try or a barging request; nil: none so far
-	known   map[string]*sighting // a barging request's last reads of other contenders, by name
+	known   map[string]*sighting // the last sighting of each entry that was read and is still listed, by name
 
 	counter int32           // of the parent, when it was last listed: the sequence of the next entry
 	copied  map[string]bool // copied entries, by name, see copiedFirst; nil: none
@@ -65,8 +64,8 @@ func (v *view) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	return names, nil
 }
 
-// contenders returns the contenders among the children of the parent, in order, and notes the
-// parent's counter.
+// contenders returns the contenders among the children of the parent, in order. It notes the parent's
+// counter, and forgets the sightings of entries that have gone.
 func (v *view) contenders(children []string, stat *zk.Stat) []znode.Name {
 	names := znode.Contenders(children)
 	if len(names) == 0 { // there may be no parent
@@ -74,6 +73,13 @@ func (v *view) contenders(children []string, stat *zk.Stat) []znode.Name {
 	}
 	v.counter = znode.Stat(*stat).Counter()
 	v.copiedFirst(names)
+	known := v.known
+	v.known = nil
+	for _, n := range names {
+		if s := known[n.Node]; s != nil {
+			v.remember(n, s, nil)
+		}
+	}
 	return names
 }
 

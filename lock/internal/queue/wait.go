@@ -15,14 +15,12 @@ import (
 // waiter is a contender with an entry in the queue.
 type waiter struct {
 	*contender
-	e    *Entry
-	p    position
-	seen *sighting // last read of the predecessor; nil: none
+	e *Entry
+	p position
 
 	// Only for a semaphore:
-	holders            *holders             // nil: it is not the first waiter, or does not know that
-	sightings          map[string]*sighting // last reads of the holders ahead, by name, also from before a new session
-	grantedPredecessor string               // a predecessor whose record shows the grant, or that is not Leased
+	holders            *holders // nil: it is not the first waiter, or does not know that
+	grantedPredecessor string   // a predecessor whose record shows the grant, or that is not Leased
 }
 
 // wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if the
@@ -39,7 +37,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			return zkconn.ContextError(ctx)
 		}
 		if w == nil {
-			w = &waiter{contender: c, e: e, p: p, seen: c.seen} // a try may have seen a contender
+			w = &waiter{contender: c, e: e, p: p}
 		}
 		var err error
 		switch next {
@@ -206,11 +204,10 @@ func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 	for i >= 0 && !names[i].Ours() {
 		i--
 	}
-	var before *sighting
 	for again := true; again; {
 		wait, left := time.Duration(-1), (<-chan zk.Event)(nil)
 		if i >= 0 {
-			before, err = w.assess(ctx, names[i], before, true, w.prove)
+			ours, err := w.assess(ctx, names[i], true, w.prove)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				w.p = position{}
@@ -219,10 +216,10 @@ func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 				wait = pollEvery
 			case err != nil:
 				return err
-			case before.expired:
-				return w.purge(ctx, before)
+			case ours.expired:
+				return w.purge(ctx, ours)
 			default:
-				wait, left = before.wait, before.changed
+				wait, left = ours.wait, ours.changed
 			}
 		}
 		if late := w.warnOfForeign(foreign); late > 0 && (wait < 0 || late < wait) {

@@ -85,7 +85,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 				return nil, err
 			}
 		}
-		s, err := w.assess(ctx, w.first, w.seen, true, w.byClock)
+		s, err := w.assess(ctx, w.first, true, w.byClock)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // the entry has left
 			w.first = znode.Name{}
@@ -95,7 +95,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 		case err != nil:
 			return nil, err
 		}
-		w.changed, w.seen = s.changed, s
+		w.changed = s.changed
 		return s, nil
 	}
 }
