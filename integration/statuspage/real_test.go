@@ -67,6 +67,34 @@ func TestBeforeTheFirstSweep(t *testing.T) {
 
 	b = look(t, servePage(t, reaper.NewMonitor(reaper.About{Root: "/locks"})), "light", 1280)
 	b.Until(`document.body.dataset.ready === "yes" && tile("Session") === "lost"`)
+	b.Expect(unknownLocks)
+}
+
+// unknownLocks is true if the page states nothing about the locks.
+const unknownLocks = `["Locks", "Held", "Waiting", "Blocked"].every((t) => tile(t) === "\u2013") && document.getElementById("updated").textContent === "locks not read yet" && document.getElementById("none").textContent === "The locks are not known."`
+
+// TestOpenedDuringAnOutage: a page that is opened during an outage does not call the locks none, or read
+// just now, if they were never read. If they were read, it shows them with the time of that read.
+func TestOpenedDuringAnOutage(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
+		t.Fatal(err)
+	}
+	unread, read := servePage(t, runReaper(t, ensemble, "unread")), servePage(t, runReaper(t, ensemble, "read"))
+	look(t, read, "light", 1280).Until(`tile("Locks") === "1"`)
+	for _, label := range []string{"unread", "read"} {
+		if err := ensemble.Partition(label); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ensemble.Heal(label) })
+	}
+	b := look(t, unread, "light", 1280)
+	b.Until(`tile("Session") === "lost"`)
+	b.Expect(unknownLocks)
+	b.Picture("unread")
+	b = look(t, read, "light", 1280)
+	b.Until(`tile("Session") === "lost" && tile("Locks") === "1" && tile("Held") === "1"`)
+	b.Expect(`/^locks read ([4-9]|\d\d)/.test(document.getElementById("updated").textContent)`)
 }
 
 // TestActiveReaperIsNamed: the pages of the active reaper and of one that stands by name the active one.
@@ -81,7 +109,7 @@ func TestActiveReaperIsNamed(t *testing.T) {
 	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
 		t.Fatal(err)
 	}
-	second.Until(`/^All is well: standing by; first \(host .+, pid \d+\) sweeps, not yet$/.test(document.getElementById("headline").innerText)`)
+	second.Until(`/^All is well: standing by; first \(host .+, pid \d+\) is active and has not finished a sweep yet$/.test(document.getElementById("headline").innerText)`)
 	first.Until(`document.getElementById("healths").innerText.includes("Reapers standing by\n1")`)
 	if err := ensemble.Partition("first"); err != nil {
 		t.Fatal(err)

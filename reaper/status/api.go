@@ -33,7 +33,7 @@ func (s *Server) apiStatus(w http.ResponseWriter, _ *http.Request) {
 type locksAnswer struct {
 	Complete  bool    `json:"complete"`  // each root's pass has ended without an error
 	Truncated bool    `json:"truncated"` // there are more nodes than a pass visits
-	Age       int64   `json:"age_ms"`    // time since the first of the locks was read, in milliseconds
+	Age       int64   `json:"age_ms"`    // time since the first of the locks was read, in milliseconds; 0 if none was read
 	Error     string  `json:"error,omitempty"`
 	Counts    []Count `json:"counts"`   // counts of all locks but the reapers', by root and policy
 	Reapers   []Lock  `json:"reapers"`  // the locks of the active reapers, one for each root

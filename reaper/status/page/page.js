@@ -100,7 +100,7 @@ function verdict(status, locks) {
   const standby = status.roots.length > 0 && status.roots.every((r) => r.state === "standby");
   const unseen = status.roots.filter((r) => !r.locks_seen && !locks.counts.some((c) => c.root === r.label)).map((r) => r.root);
   const leaders = status.roots.map((r) => r.leader).filter(Boolean);
-  const others = leaders.map((l) => `${leaderName(l)} sweeps, ${l.swept ? `last ${ago(l.swept_seconds_ago * 1000)} ago` : "not yet"}`);
+  const others = leaders.map((l) => `${leaderName(l)} is active and ${l.swept ? `swept ${ago(l.swept_seconds_ago * 1000)} ago` : "has not finished a sweep yet"}`);
   const good = unseen.length && locks.complete ? `No lock was seen below ${unseen.join(", ")} so far` : !standby ? "All is well" : others.length ? `All is well: standing by; ${others.join("; ")}` : "Standing by; which reaper is active is not known yet";
   if (level === "ok" && (unseen.length || (standby && !others.length))) byId("verdict").dataset.level = "none";
   put(byId("headline"), level === "ok" ? good : level === "warn" ? `${count(found.length, "thing")} to look at` : "Locks are not being cleaned up");
@@ -120,11 +120,13 @@ function verdict(status, locks) {
 
 // asOf dates what was read a while ago, "" for what was not.
 const asOf = (locks) => (locks.age_ms > old ? `, as of ${readAt(locks.age_ms)}` : "");
+// known is false until a lock was read, or a whole pass has found none.
+const known = (locks) => locks.complete || locks.counts.length > 0;
 const readAt = (age) => clock(Math.round((Date.now() - age) / 1000) * 1000);
 
 function tiles(status, locks) {
   const sum = (key) => locks.counts.reduce((n, c) => n + c[key], 0);
-  const more = locks.truncated ? "+" : "";
+  const total = (key) => (known(locks) ? sum(key).toLocaleString("en") + (locks.truncated || !locks.complete ? "+" : "") : "\u2013");
   const plans = status.roots.flatMap((r) => r.schedules);
   const times = (key, pick) => { const t = plans.map((p) => p[key]).filter(Boolean).map(Date.parse); return t.length ? pick(...t) : 0; };
   const now = Date.parse(status.now), next = times("next", Math.min);
@@ -141,16 +143,16 @@ function tiles(status, locks) {
   const leader = status.roots.map((r) => r.leader).find((l) => l && !l.self);
   const late = status.roots.some((r) => r.leader?.late);
   const stale = locks.age_ms > old ? "stale" : "";
-  const dated = (note) => (stale ? asOf(locks).slice(2) : note);
+  const dated = (note) => (!known(locks) ? "not known" : stale ? asOf(locks).slice(2) : note);
   const all = [
     ["Role", states.join(", ").replace("disconnected", "no session"), states.includes("standby") && leader ? `active: ${leaderName(leader)}` : `for ${ago(now - Math.max(...status.roots.map((r) => Date.parse(r.since))))}`, states.includes("disconnected") ? "bad" : late ? "warn" : ""],
     ["Session", down.length ? "lost" : "up", `for ${ago(now - since)}${losses ? `, lost ${losses}\u00d7` : ""}`, down.length ? "bad" : ""],
     overdue ? ["Sweeps", "overdue", `by ${ago(overdue * 1000)}`, "bad"] :
     ["Last sweep", swept ? `${ago(now - swept)} ago` : "none yet", running ? "one is under way" : down.length ? "no session" : next ? (next > now ? `next in ${ago(next - now)}` : "the next is due") : states.includes("standby") ? "another reaper sweeps" : "none is due"],
-    ["Locks", sum("locks").toLocaleString("en") + more, dated(count(status.roots.reduce((n, r) => n + r.policies.length, 0), "policy", "policies")), stale],
-    ["Held", sum("held").toLocaleString("en") + more, dated(noun(sum("held"), "entry", "entries")), stale],
-    ["Waiting", sum("waiting").toLocaleString("en") + more, dated(noun(sum("waiting"), "entry", "entries")), stale],
-    ["Blocked", sum("blocked").toLocaleString("en") + more, dated(noun(sum("blocked"), "lock")), stale || (sum("blocked") ? "warn" : "")],
+    ["Locks", total("locks"), dated(count(status.roots.reduce((n, r) => n + r.policies.length, 0), "policy", "policies")), stale],
+    ["Held", total("held"), dated(noun(sum("held"), "entry", "entries")), stale],
+    ["Waiting", total("waiting"), dated(noun(sum("waiting"), "entry", "entries")), stale],
+    ["Blocked", total("blocked"), dated(noun(sum("blocked"), "lock")), stale || (sum("blocked") ? "warn" : "")],
     ["Leader's clock", windows.length ? `\u00b1${ago(500 * Math.max(...windows))}` : "unknown", `epoch ${status.roots.map((r) => (r.clock.known ? r.clock.epoch : "?")).join(", ")}`],
   ];
   keyed(byId("tiles"), all.map((t) => [t[0], t]), () => { const d = el("div"); d.append(el("dt"), el("dd"), el("dd")); return d; }, (d, [title, value, note, level]) => {
@@ -196,7 +198,7 @@ function table(status, locks) {
   const filtered = view.q || view.policy || view.state || view.root;
   byId("table").hidden = locks.locks.length === 0;
   byId("none").hidden = locks.locks.length > 0;
-  put(byId("none"), !locks.complete && !locks.error ? "Reading the locks" : filtered ? "No lock matches." : "There are no locks.");
+  put(byId("none"), !locks.complete ? (locks.error ? "The locks are not known." : "Reading the locks") : filtered ? "No lock matches." : "There are no locks.");
   const notes = [];
   if (locks.truncated) notes.push("There are more locks than are read for this page. A lock that is not listed is found by its whole name, with Enter.");
   else if (!locks.complete && !locks.error) notes.push("The locks are still being read.");
@@ -237,7 +239,7 @@ function tick() {
   if (last) {
     for (const tr of byId("table").tBodies[0].rows) tr.tick?.(performance.now());
     const age = performance.now() - last.at + last.locks.age_ms;
-    put(byId("updated"), paused ? "paused" : failing ? `no data for ${ago(Date.now() - failing)}` : `locks read ${ago(age)} ago`);
+    put(byId("updated"), paused ? "paused" : failing ? `no data for ${ago(Date.now() - failing)}` : known(last.locks) ? `locks read ${ago(age)} ago` : "locks not read yet");
     byId("stale").hidden = age <= old || last.locks.locks.length === 0;
     put(byId("stale"), `The locks are shown as they were at ${readAt(age)}, ${ago(age)} ago. What has changed since is not known.`);
   }
