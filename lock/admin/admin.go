@@ -180,7 +180,7 @@ type Time = znode.Now
 
 // Now samples the leader's clock and returns ensemble time. A sample is a transaction that leaves
 // no node. Now fails with [zk.ErrNoNode] if there is no root, and with [lock.ErrDenied] if the
-// root's ACL forbids the transaction.
+// root's ACL, or a quota, forbids the transaction.
 func (t Tree) Now(ctx context.Context) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err

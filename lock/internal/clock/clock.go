@@ -69,7 +69,7 @@ func (c *Clock) Millis(at Instant) int64 {
 }
 
 // Sample samples the leader's clock, with a transaction that leaves nothing behind. It fails with
-// ErrDenied if the root's ACL forbids that, and with zk.ErrNoNode if there is no root.
+// ErrDenied if the root's ACL or a quota forbids that, and with zk.ErrNoNode if there is no root.
 func (c *Clock) Sample(ctx context.Context) error {
 	node := c.root + "/clock-" + c.newID()
 	err := c.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
@@ -89,8 +89,18 @@ func (c *Clock) Sample(ctx context.Context) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return zk.ErrNoNode
 	}
-	return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", zkconn.ErrDenied, c.root, err)
+	err = fmt.Errorf("learn ensemble time by a write below %s: %w", c.root, err)
+	if errors.Is(err, zk.ErrNoAuth) {
+		return fmt.Errorf("%w: %w", zkconn.ErrDenied, err)
+	}
+	return refused{err}
 }
+
+// refused matches ErrDenied, and does not say so: a quota is no denial.
+type refused struct{ error }
+
+func (r refused) Unwrap() error        { return r.error }
+func (r refused) Is(target error) bool { return target == zkconn.ErrDenied }
 
 // Outdated reports whether the request of the last sample is older than the last outage. The
 // servers may have lost their data in the outage, so no verdict may depend on that sample.

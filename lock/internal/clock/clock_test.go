@@ -164,6 +164,16 @@ func TestSampleFails(t *testing.T) {
 		if err := c.Sample(w.Ctx); !errors.Is(err, zkconn.ErrDenied) || !strings.Contains(err.Error(), simtest.Root) {
 			t.Errorf("where it may not write: %v", err)
 		}
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op == "multi" {
+				return locktest.Fault{Code: -125, Op: 1}
+			}
+			return locktest.Fault{}
+		})
+		if err := c.Sample(w.Ctx); !errors.Is(err, zkconn.ErrDenied) || strings.Contains(err.Error(), zkconn.ErrDenied.Error()) {
+			t.Errorf("where a quota is used up: %v", err)
+		}
+		w.Intercept(nil)
 		if c.root = "/nowhere"; !errors.Is(c.Sample(w.Ctx), zk.ErrNoNode) {
 			t.Error("without a root")
 		}
