@@ -65,7 +65,9 @@ func testShow(t *testing.T, bin string) {
 		}
 	}
 	c.fails(1, `holdfast: there is no lock "none": it is free, or its name is another`, "show", "none")
-	c.fails(1, "did you mean orders/42?", "show", "orders/43")
+	for _, misspelt := range []string{"orders/43", "order/42", "ordesr/42", "order/43"} {
+		c.fails(1, "did you mean orders/42?", "show", misspelt)
+	}
 	c.fails(2, `holdfast: lock name "/x"`, "show", "/x")
 	for typed, want := range map[string]string{"or": "orders", "orders/": "orders/42", "none": "", "orders/42": "orders/42"} {
 		args := slices.Concat([]string{"__complete", "show"}, c.args, []string{typed})

@@ -93,22 +93,35 @@ func pendingRequests(ctx context.Context, tree admin.Tree, s admin.State) (map[s
 // mostAsked is the largest number of names that notThere compares with.
 const mostAsked = 10_000
 
-// notThere returns the error for a lock without a node, with a similar name if there is one beside it.
+// notThere returns the error for a lock without a node, with a similar name if there is one.
 func notThere(ctx context.Context, tree admin.Tree, name string) error {
-	above, last, nested := cutLast(name, "/")
-	if !nested {
-		above = ""
-	}
 	hint := ""
-	if s, err := tree.Inspect(ctx, above); err == nil {
-		best := 3 // a name that differs in so many characters is another one
-		for _, child := range s.Children[:min(len(s.Children), mostAsked)] {
-			if d := distance(last, child); d < best && d < len(last) {
-				best, hint = d, fmt.Sprintf("; did you mean %s?", text.Quote(strings.TrimPrefix(above+"/"+child, "/")))
-			}
-		}
+	if near := nearest(ctx, tree, name); near != "" && near != name {
+		hint = fmt.Sprintf("; did you mean %s?", text.Quote(near))
 	}
 	return fmt.Errorf("there is no lock %q: it is free, or its name is another%s", name, hint)
+}
+
+// nearest returns the name of a node whose parts are those of the name, or similar; "" if there is none.
+func nearest(ctx context.Context, tree admin.Tree, name string) string {
+	near := ""
+	for part := range strings.SplitSeq(name, "/") {
+		s, err := tree.Inspect(ctx, near)
+		if err != nil {
+			return ""
+		}
+		best, similar := 3, "" // a part that differs in so many characters is another one
+		for _, child := range s.Children[:min(len(s.Children), mostAsked)] {
+			if d := distance(part, child); d < best && d < len(part) {
+				best, similar = d, child
+			}
+		}
+		if similar == "" {
+			return ""
+		}
+		near = path.Join(near, similar)
+	}
+	return near
 }
 
 // distance returns the number of characters to insert, delete or replace to make b of a.
