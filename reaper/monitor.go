@@ -284,22 +284,6 @@ func (m *Monitor) over(p *progress) {
 	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
 }
 
-// rename counts what a sweep by the given policies has found to the names in force: a reload during the
-// sweep may have given other names to policies of the same locks. m.mu is held.
-func (m *Monitor) rename(report Report, swept []policy.Policy) {
-	now := m.policies.All()
-	named := func(p policy.Policy) bool {
-		return slices.ContainsFunc(now, func(q policy.Policy) bool { return q.Name == p.Name })
-	}
-	for _, p := range swept {
-		i := slices.IndexFunc(now, func(q policy.Policy) bool { return q.Match == p.Match })
-		if c := report.Policies[p.Name]; c != nil && i >= 0 && !named(p) && report.Policies[now[i].Name] == nil {
-			report.Policies[now[i].Name] = c
-			delete(report.Policies, p.Name)
-		}
-	}
-}
-
 // end records the result of a sweep, and calls the observers. It returns the history of the sweep's
 // schedule without this sweep.
 func (m *Monitor) end(p *progress, report Report, err error) (before history) {
@@ -307,7 +291,6 @@ func (m *Monitor) end(p *progress, report Report, err error) (before history) {
 	m.mu.Lock()
 	g, s := p.group, &m.status
 	before = *g.history
-	m.rename(report, g.chosen)
 	if err == nil {
 		m.last[g.text], g.failed, g.why, g.seen = p.began, 0, "", report.Total
 		m.failure.InARow = 0

@@ -97,7 +97,7 @@ func TestReloadOfASchedule(t *testing.T) {
 }
 
 // TestReloadOfAName: while a sweep runs, no other sweep of the same locks begins by a policy that only
-// has another name. What the running sweep finds and deletes counts to the name in force.
+// has another name. What the running sweep finds and deletes counts to the policy that it judges by.
 func TestReloadOfAName(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Policies: w.named("first"), Schedule: "@every 10s"})
@@ -124,7 +124,7 @@ func TestReloadOfAName(t *testing.T) {
 				t.Fatalf("%d sweeps at once", len(under))
 			}
 		}
-		if got := <-counted; !slices.Equal(got, []string{"second"}) {
+		if got := <-counted; !slices.Equal(got, []string{"first"}) {
 			t.Errorf("the sweep that began before the reload counts to %q", got)
 		}
 	})

@@ -85,5 +85,9 @@
 //
 // Only the active reaper has the metrics of the last sweep. A reaper that stands by leaves them out.
 //
+// A sweep counts to the policies by which it began. If a reload renames or removes a policy, its
+// counters stay under its name until the process ends or the reload removes the root; a new name
+// counts from 0. Sums over the policies of a root thus never fall.
+//
 // There are also the metrics of Go's runtime and of the process.
 package status

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -26,7 +28,7 @@ type swept struct {
 
 	mu     sync.Mutex
 	found  map[string]found         // results of the last sweep
-	totals map[string]reaper.Counts // totals of all sweeps
+	totals map[string]reaper.Counts // totals of all sweeps, also by policies that are no longer in force
 }
 
 // found has a sweep's counts for one policy, and the report of that sweep.
@@ -72,16 +74,27 @@ func (s *swept) observe(r reaper.Report) {
 	}
 }
 
-// of returns the last sweep's result for a policy's locks, and the totals of all sweeps. The result
-// is nil if there was no sweep since this reaper became the active one. Earlier results may be out of
-// date, because another reaper may have swept since.
-func (s *swept) of(policy string, activeSince time.Time) (last *found, total reaper.Counts) {
+// of returns the last sweep's result for a policy's locks. The result is nil if there was no sweep
+// since this reaper became the active one. Earlier results may be out of date, because another reaper
+// may have swept since.
+func (s *swept) of(policy string, activeSince time.Time) *found {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f, ok := s.found[policy]; ok && !activeSince.IsZero() && !f.report.Started.Before(activeSince) {
-		last = &f
+		return &f
 	}
-	return last, s.totals[policy]
+	return nil
+}
+
+// all returns the totals of all sweeps: of the policies in force, and of all that were swept by.
+func (s *swept) all(inForce []policy.Policy) map[string]reaper.Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	totals := maps.Clone(s.totals)
+	for _, p := range inForce {
+		totals[p.Name] = s.totals[p.Name]
+	}
+	return totals
 }
 
 // collect is a [prometheus.CollectorFunc] of all metrics except the duration of sweeps. doc.go
@@ -105,12 +118,14 @@ func (s *Server) collect(ch chan<- prometheus.Metric) {
 				ofRoot.policy(policy).schedule(g)
 			}
 		}
-		for _, p := range r.Monitor.Policies().All() {
-			last, total := r.swept.of(p.Name, state.ActiveSince)
-			if last != nil { // only the active reaper has it
+		inForce := r.Monitor.Policies().All()
+		for name, total := range r.swept.all(inForce) { // a counter must not vanish with its policy
+			ofRoot.policy(name).totals(total)
+		}
+		for _, p := range inForce {
+			if last := r.swept.of(p.Name, state.ActiveSince); last != nil { // only the active reaper has it
 				ofRoot.policy(p.Name).found(last.Counts)
 			}
-			ofRoot.policy(p.Name).totals(total)
 			if shared, ok := r.groups.of(p.Name, state.ActiveSince); ok {
 				ofRoot.policy(p.Name).shards(shared)
 			}

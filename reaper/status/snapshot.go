@@ -109,7 +109,7 @@ func (s *Server) snapshot() Snapshot {
 				Grace: p.Grace.Seconds(), MaxHold: p.MaxHold.Seconds(), LocalWindow: max(0, p.LocalWindow).Seconds(),
 				OrphanAfter: p.OrphanAfter.Seconds(), KeepParent: p.KeepParent,
 			}
-			if last, _ := r.swept.of(p.Name, state.ActiveSince); last != nil {
+			if last := r.swept.of(p.Name, state.ActiveSince); last != nil {
 				shown.Last, shown.LastBegan = &last.Counts, last.report.Started
 				shown.name(last.report, state.Root, r.Monitor.Policies())
 			}
