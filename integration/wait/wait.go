@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// Sleep waits for d. If the context ends first, it returns the cause.
+// Sleep waits for d. If the context has ended by then, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 // Until polls until yes returns true, for at most patience. It returns the error of yes, the cause
