@@ -20,8 +20,10 @@ ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocr
 # Those whose tests take locks as other projects' tests have it.
 HOSTS := $(ADAPTERS) integration/hosts lock/examples/migration
 MODULES := integration/bench integration/compare integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel $(HOSTS)
-# Those that make test tests. The others have large dependencies: make hosts.
-TESTED := $(filter-out $(HOSTS),$(MODULES))
+# Those that compare with other systems or are deployed by them, and the playground.
+LARGE := integration/bench integration/compare integration/deploy integration/playground
+# Those that make test tests. The others have large dependencies: make hosts, make modules.
+TESTED := $(filter-out $(HOSTS) $(LARGE),$(MODULES))
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
 each_module = $(call in_each,$(MODULES),$(1))
 in_each = @set -e; for m in $(1); do echo "cd $$m && $(2)"; (cd $$m && $(2)); done
@@ -42,7 +44,7 @@ FUZZTIME ?= 30s
 TICKET ?= 1m
 RENEWALS ?= 10
 
-.PHONY: help demo playground test compiled alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks shardsim shards mutants model cuts torture compare fuzz bench charts cover race10 lint released snapshot fmt bin/withzk bin/bench
+.PHONY: help demo playground test compiled alltests maintests moduletests hosttests largetests unittests unit integration hosts modules kazoo kerberos versions sim ticks shardsim shards mutants model cuts torture compare fuzz bench charts cover race10 lint released snapshot fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +68,6 @@ compiled:
 	$(COMPILE) ./... >/dev/null
 	$(call in_each,$(TESTED),$(COMPILE) ./... >/dev/null)
 	go build -buildvcs=false -o bin/ ./cmd/holdfast ./cmd/reaper
-	cd integration/playground && GOOS=js GOARCH=wasm go build -buildvcs=false '-ldflags=-s -w' -o $(CURDIR)/bin/playground.wasm ./wasm
 
 # The tests on servers mostly wait: those of the other modules run meanwhile.
 alltests:
@@ -82,6 +83,9 @@ moduletests:
 hosttests:
 	$(call in_each,$(HOSTS),$(TEST) -count=1 ./...)
 
+largetests:
+	$(call in_each,$(LARGE),env -u HOLDFAST_ZOOKEEPER $(TEST) -count=1 ./...)
+
 unit: compiled ## the tests that need no server
 	@env -u HOLDFAST_ZOOKEEPER $(SELF) --no-print-directory -k -j2 unittests moduletests
 
@@ -93,6 +97,11 @@ integration: bin/withzk ## the tests on a real ZooKeeper
 
 hosts: bin/withzk ## the locks of goose, golang-migrate, gocron, Vault and Dapr taken here, by those projects' own tests
 	@bin/withzk $(SELF) --no-print-directory hosttests
+
+modules: bin/withzk ## the tests of bench, of compare, of the playground, and of what is deployed to Kubernetes and Prometheus
+	$(call in_each,$(LARGE),$(COMPILE) ./... >/dev/null)
+	cd integration/playground && GOOS=js GOARCH=wasm go build -buildvcs=false '-ldflags=-s -w' -o $(CURDIR)/bin/playground.wasm ./wasm
+	@bin/withzk $(SELF) --no-print-directory largetests
 
 kazoo: ## the tests of kazoo, a client in Python, on the ensemble of holdfast dev
 	HOLDFAST_KAZOO=1 $(TEST) -count=1 -v ./integration/kazoo
