@@ -14,10 +14,10 @@ import (
 )
 
 // TestServerThatLimitsRequestSize: a server closes the connection of a client that sends more than
-// 20 kB at once. The renewals of 100 holds have 200 kB. All are extended without a reconnect.
+// 50 kB at once. The renewals of 100 holds have 200 kB. All are extended without a reconnect.
 func TestServerThatLimitsRequestSize(t *testing.T) {
 	t.Parallel()
-	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})
+	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=50000"}})
 	b := on(t, []string{s.Addr()})
 	var dials atomic.Int32
 	dialer := func(network, address string, timeout time.Duration) (net.Conn, error) {

@@ -14,10 +14,10 @@ import (
 
 // TestReconnectWithManyWatches: a client whose watches do not fit into one request of the server
 // reconnects to its session, and none of its waiters misses an unlock. go-zookeeper sends all
-// watches again in requests of up to 128 kB; this server accepts 20 kB.
+// watches again in requests of up to 128 kB; this server accepts 50 kB.
 func TestReconnectWithManyWatches(t *testing.T) {
 	t.Parallel()
-	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})
+	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=50000"}})
 	b := on(t, []string{s.Addr()})
 	var tap zkserver.Tap
 	holder, waiter := b.client(), b.client(lock.WithDialer(tap.Dial), lock.WithSessionTimeout(time.Minute))
@@ -26,7 +26,7 @@ func TestReconnectWithManyWatches(t *testing.T) {
 	holds := make([]*lock.Hold, waits)
 	got := make(chan error, waits)
 	for i := range holds {
-		name := fmt.Sprintf("t%d-%s", i, strings.Repeat("n", 60))
+		name := fmt.Sprintf("t%d-%s", i, strings.Repeat("n", 200))
 		holds[i] = b.lock(holder, name, lock.WithTTL(long))
 		go func() {
 			h, err := waiter.Mutex(name, lock.WithTTL(long)).Lock(b.ctx)

@@ -181,11 +181,11 @@ func TestResultsMissingOnce(t *testing.T) {
 	})
 }
 
-// TestServersThatLimitRequestSize: servers accept 20 kB at once. A hundred entries with long names
+// TestServersThatLimitRequestSize: servers accept 50 kB at once. Two hundred entries with long names
 // are to be deleted at once, because their waiters give up, the client closes, or it has died and
 // other clients purge. The next waiter enters within a TTL, and no connection is lost.
 func TestServersThatLimitRequestSize(t *testing.T) {
-	forEach(t, locktest.Options{MaxFrame: 20_000}, map[string]func(w *world, a *lock.Client, giveUp func()){
+	forEach(t, locktest.Options{MaxFrame: 50_000}, map[string]func(w *world, a *lock.Client, giveUp func()){
 		"give up": func(w *world, a *lock.Client, giveUp func()) { giveUp() },
 		"close":   func(w *world, a *lock.Client, giveUp func()) { mustBe(w, a.Close(), nil) },
 		"die": func(w *world, a *lock.Client, giveUp func()) {
@@ -198,12 +198,12 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 		h := w.lock(b, long)
 		ctx, giveUp := context.WithCancel(w.ctx)
 		defer giveUp()
-		for i := range 100 {
+		for i := range 200 {
 			start(func() (*lock.Hold, error) {
 				return a.Mutex(long, lock.WithMetadata(map[string]string{"job": fmt.Sprint(i)})).Lock(ctx)
 			})
 		}
-		w.until("all have joined", func() bool { return len(w.entries(long)) == 101 })
+		w.until("all have joined", func() bool { return len(w.entries(long)) == 201 })
 		last := w.queue(w.ctx, w.dial("c", riding()), long)
 		handshakes := func() (n int) {
 			for _, c := range w.Requests() {

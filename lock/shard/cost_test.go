@@ -80,7 +80,7 @@ func TestCost(t *testing.T) {
 		w.Until("all shards are owned", w.ownedAll)
 		cold := w.since(before)
 		within(t, "cold start: time", time.Since(begun), 10*time.Second)
-		within(t, "cold start: transactions", cold.transactions, 95)
+		within(t, "cold start: transactions", cold.transactions, 65)
 		t.Logf("cold start: %d requests", cold.requests)
 		w.mustOwn(time.Second, "map[m0:125 m1:125 m2:125 m3:125 m4:125 m5:125 m6:125 m7:125]")
 
@@ -88,8 +88,8 @@ func TestCost(t *testing.T) {
 		before = w.spent()
 		time.Sleep(time.Minute)
 		steady := w.since(before)
-		within(t, "a minute, steady: requests", steady.requests, 300)
-		within(t, "a minute, steady: transactions", steady.transactions, 170)
+		within(t, "a minute, steady: requests", steady.requests, 210)
+		within(t, "a minute, steady: transactions", steady.transactions, 90)
 
 		w.moves()
 		before, begun = w.spent(), time.Now()
@@ -101,8 +101,8 @@ func TestCost(t *testing.T) {
 		other := spent{int64(float64(steady.transactions) * time.Since(begun).Minutes()), int(float64(steady.requests) * time.Since(begun).Minutes())}
 		within(t, "a member left: moves", moves, costShards/costMembers)
 		within(t, "a member left: without an owner", gap, time.Second)
-		// 8 to 48 in 80 runs: it depends on where the joins and the leaves meet.
-		within(t, "a member left: transactions", moved.transactions-other.transactions, 55)
+		// 14 to 59 in 16 runs: it depends on where the joins and the leaves meet.
+		within(t, "a member left: transactions", moved.transactions-other.transactions, 80)
 		t.Logf("a member left: %d requests, %d of other work in these %v", moved.requests-other.requests, other.requests, time.Since(begun))
 
 		time.Sleep(time.Minute)

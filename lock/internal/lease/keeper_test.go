@@ -39,7 +39,7 @@ type world struct {
 // simulate runs f with a keeper that is running.
 func simulate(t *testing.T, f func(w *world)) {
 	t.Helper()
-	simtest.Run(t, locktest.Options{MaxFrame: 20_000}, func(s *simtest.World) {
+	simtest.Run(t, locktest.Options{MaxFrame: 50_000}, func(s *simtest.World) {
 		w := &world{World: s}
 		cfg := s.Config("a")
 		cfg.Reconnected = func() { w.keeper.Reconnected() }
@@ -236,7 +236,7 @@ func TestHoldAfterASuspend(t *testing.T) {
 }
 
 // TestBatches: entries that are due together are written together, within the limit of a
-// transaction, and stay together. A server that accepts 20 kB keeps the connection.
+// transaction, and stay together. A server that accepts 50 kB keeps the connection.
 func TestBatches(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -245,10 +245,10 @@ func TestBatches(t *testing.T) {
 		n         int
 		most      int
 	}{
-		{"small", 0, false, 300, 98},
-		{"small, all due at once", 0, true, 300, 98},
-		{"large", 4000, false, 100, 3},
-		{"larger than the limit", 17_000, false, 10, 1},
+		{"small", 0, false, 750, 245},
+		{"small, all due at once", 0, true, 750, 245},
+		{"large", 4000, false, 100, 9},
+		{"larger than the limit", 42_000, false, 10, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, func(w *world) {

@@ -11,9 +11,9 @@ import (
 )
 
 // BatchBytes limits the requests of independent changes that share a transaction, in bytes. Every
-// server accepts that much, unless its jute.maxbuffer is less than 17,000: by default it is 1 MB. A
+// server accepts that much, unless its jute.maxbuffer is less than 42,000: by default it is 1 MB. A
 // server cuts the connection of a client that sends more, which is an outage for all its locks.
-const BatchBytes = 16 << 10
+const BatchBytes = 40 << 10
 
 // Multi waits for a session and sends a transaction once. ops are pointers to zk.CreateRequest,
 // zk.DeleteRequest, zk.SetDataRequest or zk.CheckVersionRequest. The replies have the order of ops.
