@@ -39,11 +39,11 @@ type moment struct {
 // lockState is what the tree knows of a lock, or of a node above locks.
 type lockState struct {
 	znode.Parent
-	anchors []anchor // nearly always one
-	queue   []*node  // contenders, in their order
-	spent   bool                        // the counter of its children has reached the end
-	highest [2]token                    // of the grants so far: of all, and of writers
-	lost    []*removal                  // deletions of granted entries whose leases have not ended
+	anchors []anchor   // nearly always one
+	queue   []*node    // contenders, in their order
+	spent   bool       // the counter of its children has reached the end
+	highest [2]token   // of the grants so far: of all, and of writers
+	lost    []*removal // deletions of granted entries whose leases have not ended
 }
 
 // anchor is the anchor of a generation.

@@ -13,6 +13,7 @@ import (
 // BatchBytes limits the requests of independent changes that share a transaction, in bytes. Every
 // server accepts that much, unless its jute.maxbuffer is less than 42,000: by default it is 1 MB. A
 // server cuts the connection of a client that sends more, which is an outage for all its locks.
+// The renewals of 125 entries fit.
 const BatchBytes = 40 << 10
 
 // Multi waits for a session and sends a transaction once. ops are pointers to zk.CreateRequest,
