@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,17 +134,21 @@ func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite boo
 }
 
 // notTaken wraps the error of a call that did not get the named lock. If another contender was in
-// the way, the result is a HeldError; if ctx has ended too, the result also matches err. now is ensemble
-// time.
+// the way, the result is a HeldError; if ctx has ended too, the result also matches the reason. now is
+// ensemble time.
 func notTaken(ctx context.Context, now znode.Now, lock string, err error) error {
 	var inTheWay *queue.Blocked
-	switch {
-	case !errors.As(err, &inTheWay):
+	if !errors.As(err, &inTheWay) {
 		return fmt.Errorf("lock %q: %w", lock, err)
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: gave up waiting: %w", heldError(lock, inTheWay, now), err)
 	}
-	return heldError(lock, inTheWay, now)
+	held := heldError(lock, inTheWay, now)
+	if ctx.Err() == nil {
+		return held
+	}
+	if held.Owner == "" { // it names the entry's path instead: once is enough
+		err = cmp.Or(inTheWay.Ended, err)
+	}
+	return fmt.Errorf("%w: gave up waiting: %w", held, err)
 }
 
 // warnStarved logs a warning if the TTL is shorter than the session timeout: a connection that stalls

@@ -169,6 +169,7 @@ func TestForeignContenderThatStays(t *testing.T) {
 					out := <-ch
 					fails(w, out.err, lock.ErrHeld, path, stay, says)
 					mustBe(w, out.err, context.DeadlineExceeded)
+					equal(w, "times that the error has the path", strings.Count(out.err.Error(), path), 1)
 					equal(w, "warnings", strings.Count(w.logged(), stay), 1)
 					mustSay(w, errors.New(w.logged()), `"ahead":"`+path+`"`, `"age":"`, `"session":"`)
 					cancel()

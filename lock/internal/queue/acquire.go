@@ -80,10 +80,12 @@ func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	if connected, _ := q.Conn.SessionState(); !connected && !errors.Is(err, zkconn.ErrClosed) {
 		err = fmt.Errorf("%w: %w", q.Conn.NoSession(), err)
 	}
-	if inTheWay != nil {
-		err = fmt.Errorf("%w: %w", inTheWay, err)
+	if inTheWay == nil {
+		return err
 	}
-	return err
+	blocked := *inTheWay
+	blocked.Ended = err
+	return &blocked
 }
 
 // contender is one request that joins the queue of a lock and waits there.

@@ -130,9 +130,18 @@ type Blocked struct {
 	// Trouble is why the entry may stay in the way longer than by its lease, such as an ACL; nil: no
 	// reason is known.
 	Trouble error
+	Ended   error // why the call has ended, if its context has; nil for a try
 }
 
-func (b *Blocked) Error() string { return "in the way: " + b.Path }
+func (b *Blocked) Error() string {
+	if b.Ended != nil {
+		return "in the way: " + b.Path + ": " + b.Ended.Error()
+	}
+	return "in the way: " + b.Path
+}
+
+// Unwrap returns Ended.
+func (b *Blocked) Unwrap() error { return b.Ended }
 
 // Stats are the present numbers of a queue, and its counters since New.
 type Stats struct {
