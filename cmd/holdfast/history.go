@@ -59,7 +59,8 @@ what stands out, and then lists the locks. --at tells who held it at a moment: a
 Times are stamps of ZooKeeper's leader. They are written and read in UTC, or with --local
 in this machine's zone: 03:12 (the last one in the logs), 2026-11-26T03:12:05, or 2h for
 two hours ago. If the leader's clock was stepped, or another server led, the output says
-so; a zxid is exact.
+so; a zxid is exact. A clock that was stepped ahead cannot be told from a leader that
+stood still: what depends on it is told as not known.
 
 A log tells who may have held a lock, not when a client believed that it did: that is
 from granted until released, and at the latest until the end of its lease. What the files

@@ -29,7 +29,8 @@ type place struct {
 	reported bool          // an event has reported it
 }
 
-// step is a step of the leader's clock, right before the transaction zxid.
+// step is a step of the leader's clock, right before the transaction zxid. A step ahead is in doubt:
+// a write that waited, as in a server that was paused, looks the same.
 type step struct {
 	zxid int64
 	by   time.Duration // time that the stamps show and that has not passed; negative: they show less
@@ -70,8 +71,9 @@ func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 
 // learn compares the present stamp with estimate: the leader's time as a client estimated it before
 // it sent the write. since is the last transaction by which the client knew the clock. If the
-// difference proves an unknown step, learn records the step. Then it returns an event, unless the
-// step's place was reported before.
+// difference shows an unknown step, learn records the step. Then it returns an event, unless the
+// step's place was reported before. A delay of the write makes the difference larger, never smaller:
+// so a step back is proved, and a step ahead is only possible.
 func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 	skew := c.stamp.Sub(estimate)
 	if skew.Abs() < minStep {
@@ -106,7 +108,21 @@ func (c *clock) stepped(from, to int64) (sum time.Duration) {
 	return sum
 }
 
-// between returns the time from a to b, without the known steps.
+// doubt returns how much longer than between the time from a to b may have been: the steps ahead, if
+// they were none.
+func (c *clock) doubt(a, b point) (sum time.Duration) {
+	for _, s := range c.steps {
+		if s.zxid > a.zxid && s.zxid <= b.zxid {
+			sum += max(0, s.by)
+		}
+	}
+	return sum
+}
+
+// most returns the longest time that may have passed from a to b.
+func (c *clock) most(a, b point) time.Duration { return c.between(a, b) + c.doubt(a, b) }
+
+// between returns the shortest time that may have passed from a to b: without the known steps.
 func (c *clock) between(a, b point) time.Duration {
 	return max(0, b.mono-a.mono-c.stepped(a.zxid, b.zxid))
 }

@@ -33,7 +33,7 @@
 //	permits        the number of a semaphore's permits has changed
 //	tick           a run of a job was recorded, see package schedule
 //	leader         another server leads: stamps are of another clock
-//	clock          the leader's clock was stepped
+//	clock          the leader's clock was stepped back; or stepped ahead, or a write waited that long
 //	restored       the servers' data was replaced before: the transaction does not fit what is known
 //
 // # What is known
@@ -59,7 +59,11 @@
 // # Clocks
 //
 // Stamps of one leader are compared with each other. A stamp that is lower than the one before
-// shows a step back. A step ahead shows when a client renews that knew the clock before: the record
-// has the client's estimate of the leader's time. Steps in both directions are events.
-// [Machine.Elapsed] does not count them as time.
+// shows a step back. Other steps show when a client renews that knew the clock before: the record has
+// the client's estimate of the leader's time. Steps in both directions are events.
+//
+// A step ahead is never proved: if the leader stood still while the write waited, or the client did,
+// the log is the same. Then what depends on it is not known. at_risk, expired and [Event.Late] are only
+// told of leases that ended in both cases; a holder's lease may have ended earlier by [Holder.Doubt].
+// [Machine.Elapsed] does not count the steps as time.
 package history

@@ -205,8 +205,8 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry) {
 	m.record(q, c)
 }
 
-// lapse emits AtRisk and Expired, once for each lease, if half of it or all of it has passed without
-// a write. AtRisk is only for an entry whose turn has come.
+// lapse emits AtRisk and Expired, once for each lease, if half of it or all of it has certainly passed
+// without a write. AtRisk is only for an entry whose turn has come.
 func (m *Machine) lapse(q *queue, c *contender) {
 	if !c.Leased() {
 		return

@@ -107,6 +107,7 @@ type Event struct {
 	To     int32  // Permits, Made: the new number
 	Of     string // Made, Adopted, Deleted: the kind of the lock
 	// Step is set for Leader and Clock: how far stamps jumped, as far as is known; negative: back.
+	// Positive: a write waited for that long, or the clock was stepped ahead; the log does not show which.
 	Step time.Duration
 	Prev time.Time // Leader, Clock: the last stamp before
 

@@ -22,6 +22,8 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	e.Late = c.lapsed
 	s := m.sessions[m.txn.Session]
 	unknown := s == nil || !s.client.Known()
+	// Other clients delete an entry only after its lease: in doubt it had ended.
+	over := c.lapsed || c.Leased() && m.clock.most(c.written, m.clock.point) > c.TTL()
 	own := m.txn.Session == c.session || !unknown && s.client == c.client()
 	switch {
 	case ended:
@@ -32,9 +34,9 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 			e.Kind = Released
 		}
 		e.Again = m.rejoins(q.name)
-	case c.lapsed && s != nil && s.reaps:
+	case over && s != nil && s.reaps:
 		e.Kind, e.Early = Swept, m.early(q, c)
-	case c.lapsed:
+	case over:
 		e.Kind, e.Early = Purged, m.early(q, c)
 	case c.breaker != 0 && m.txn.Session == c.breaker:
 		e.Reason = "by the client that broke it, before the end of the lease"
@@ -60,9 +62,9 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	m.tell(q, e)
 }
 
-// early reports whether an expired entry was deleted before the grace was over.
+// early reports whether an expired entry was certainly deleted before the grace was over.
 func (m *Machine) early(q *queue, c *contender) bool {
-	return m.clock.between(c.written, m.clock.point) < c.TTL()+m.o.Grace(q.name)
+	return m.clock.most(c.written, m.clock.point) < c.TTL()+m.o.Grace(q.name)
 }
 
 // rejoins reports whether the transaction also creates an entry of the lock.

@@ -109,7 +109,8 @@ func (m *Machine) Resolve(e Event) Event {
 }
 
 // Elapsed returns the time of an event since the first transaction, by the leaders' clocks
-// without their known steps. Steps may become known later: call Elapsed after [Machine.End].
+// without their known steps. Where it is not known whether time passed or a clock was stepped ahead,
+// Elapsed does not count it: see [Clock]. Steps may become known later: call Elapsed after [Machine.End].
 func (m *Machine) Elapsed(e Event) time.Duration {
 	return m.clock.between(point{}, point{e.Zxid, e.mono})
 }

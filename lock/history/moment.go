@@ -35,8 +35,8 @@ const (
 	Within Where = "within"
 	Before Where = "before" // the log, or the snapshot that it begins with, is later: the state is not known
 	After  Where = "after"  // the log ends earlier: the state is that of its end
-	// Skipped: the leader's clock was stepped over that time, or the leader changed, so that no
-	// leader's clock showed it.
+	// Skipped: no transaction shows that a leader's clock showed that time: the leader changed, or stood
+	// still, or its clock was stepped over it.
 	Skipped Where = "skipped"
 )
 
@@ -45,7 +45,7 @@ type State struct {
 	Lock    string
 	Kind    znode.Kind
 	Permits int32
-	Holders []Holder // contenders whose turn had come; their leases had not ended
+	Holders []Holder // contenders whose turn had come; their leases had not ended, but see Holder.Doubt
 	Lapsed  []Holder // contenders whose turn had come; their leases had ended, but they blocked the lock
 	Waiters []Holder
 	// Unknown: not all entries of the lock were known at the moment. Then Holders and Lapsed have only
@@ -65,7 +65,11 @@ type Holder struct {
 	Written  time.Time // stamp of its last write
 	Write    int64     // transaction of its last write
 	Lease    time.Time // end of the lease; zero: none, because the entry is another library's
+	// Left is what was left of the lease, at most. It may have been less, by up to Doubt, where the log
+	// does not show whether the leader stood still or its clock was stepped ahead. If Doubt is greater
+	// than Left, it is not known whether the lease had ended.
 	Left     time.Duration
+	Doubt    time.Duration
 	Broken   string // which client force-released it, and why; "": none
 	Detached bool
 
@@ -85,7 +89,8 @@ type found struct {
 	last  point         // the transaction before the moment
 	next  int64         // the transaction after it
 	rose  time.Duration // time from the stamp before to the stamp after
-	after time.Duration // time from the stamp before to the moment
+	after time.Duration // time from the stamp before to the moment, at least
+	doubt time.Duration // how much longer it may have been
 }
 
 // A moment within afterLast of a leader's last stamp still belongs to that leader. The same holds
@@ -172,7 +177,7 @@ func (c *moments) end(m *Machine) {
 	for i := range c.found {
 		f := &c.found[i]
 		for j := range f.Locks {
-			f.Locks[j].judge(&m.clock, f.last, f.after)
+			f.Locks[j].judge(&m.clock, f)
 		}
 	}
 	shown := make([]bool, len(c.asked))
@@ -183,27 +188,28 @@ func (c *moments) end(m *Machine) {
 	slices.SortStableFunc(c.found, func(a, b found) int { return a.Index - b.Index })
 }
 
-// skip marks the moment as Skipped if the clock was stepped over it.
+// skip marks the moment as Skipped if the clock was stepped over it, or the leader stood still.
 func (f *found) skip(c *clock) {
 	passed := f.rose - max(0, c.stepped(f.last.zxid, f.next))
 	if f.after > passed {
+		f.doubt = f.after - max(0, passed)
 		f.after, f.Where = max(0, passed), Skipped
 	}
 }
 
-// judge computes what is left of each lease when the duration after has passed since the transaction
-// last. It moves holders whose leases have ended to Lapsed.
-func (s *State) judge(c *clock, last point, after time.Duration) {
+// judge computes what is left of each lease at f. It moves holders whose leases have certainly ended to
+// Lapsed.
+func (s *State) judge(c *clock, f *found) {
 	for i := range s.Waiters {
-		s.Waiters[i].judge(c, last, after)
+		s.Waiters[i].judge(c, f)
 	}
 	for i := range s.Unclear {
-		s.Unclear[i].judge(c, last, after)
+		s.Unclear[i].judge(c, f)
 	}
 	all := s.Holders
 	s.Holders = nil
 	for _, h := range all {
-		if h.judge(c, last, after); h.Left < 0 {
+		if h.judge(c, f); h.Left < 0 {
 			s.Lapsed = append(s.Lapsed, h)
 		} else {
 			s.Holders = append(s.Holders, h)
@@ -211,9 +217,9 @@ func (s *State) judge(c *clock, last point, after time.Duration) {
 	}
 }
 
-func (h *Holder) judge(c *clock, last point, after time.Duration) {
+func (h *Holder) judge(c *clock, f *found) {
 	if h.ttl > 0 {
-		h.Left = h.ttl - c.between(h.at, last) - after
+		h.Left, h.Doubt = h.ttl-c.between(h.at, f.last)-f.after, c.doubt(h.at, f.last)+f.doubt
 	}
 }
 

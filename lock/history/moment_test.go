@@ -132,6 +132,29 @@ func TestMoments(t *testing.T) {
 	}
 }
 
+// TestDoubt: after a pause of the leader, which may have been a step of its clock, it is not known how much is
+// left of a lease, until its next write.
+func TestDoubt(t *testing.T) {
+	l := newTape()
+	sec := time.Second
+	l.take(1, "l", "x").take(2, "m", "y").after(20 * sec)
+	l.ahead = 16 * sec
+	l.renew(2, "m", "y", 0).after(12*sec).do(9, set("/elsewhere", nil)).after(sec)
+	l.ahead = 0
+	l.renew(1, "l", "x", 0)
+	m, _ := l.play(Options{At: ask(2*sec, 10*sec, 25*sec, 31*sec, 33*sec)})
+	var got []string
+	for _, m := range m.Moments() {
+		for _, h := range m.Locks[0].Holders { // of l
+			got = append(got, fmt.Sprintf("%s %v %v", m.Where, h.Left, h.Doubt))
+		}
+	}
+	want := []string{"within 28s 0s", "skipped 26s 6s", "within 21s 16s", "within 15s 16s", "within 30s 0s"}
+	if !slices.Equal(got, want) {
+		t.Errorf("left, and in doubt: %q, want %q", got, want)
+	}
+}
+
 // TestHolder: a moment has the times, the lease and the client of a holder, and the lease of a
 // waiter.
 func TestHolder(t *testing.T) {

@@ -80,7 +80,8 @@ type Holder struct {
 	Recorded string  `json:"recorded_at,omitempty"` // time of the grant, if the client had recorded it by then
 	Written  string  `json:"written_at"`
 	Lease    string  `json:"lease_until,omitempty"`
-	Left     *int64  `json:"left_ms,omitempty"`
+	Left     *int64  `json:"left_ms,omitempty"`  // at most
+	Doubt    int64   `json:"doubt_ms,omitempty"` // it may have been less by up to this, see history.Holder
 	Broken   string  `json:"broken,omitempty"`
 	Detached bool    `json:"detached,omitempty"`
 }
@@ -124,7 +125,7 @@ func jsonHolders(all []history.Holder) []Holder {
 			Written: jsonStamp(h.Written), Lease: jsonStamp(h.Lease), Broken: h.Broken, Detached: h.Detached}
 		if !h.Lease.IsZero() {
 			left := h.Left.Milliseconds()
-			j.Left = &left
+			j.Left, j.Doubt = &left, h.Doubt.Milliseconds()
 		}
 		out = append(out, j)
 	}

@@ -49,7 +49,7 @@ func (r *Report) where(m history.Moment) string {
 	case history.After:
 		return fmt.Sprintf("the logs end earlier, at %s: this is the state then, zxid %s", r.moment(r.Last), hex(m.Zxid))
 	case history.Skipped:
-		return after + ": no stamp shows this time; the leader's clock was stepped over it, or another leader came"
+		return after + ": no stamp shows this time; the leader's clock was stepped over it, or the leader stood still, or another leader came"
 	}
 	return after
 }
@@ -80,6 +80,9 @@ func (p *printer) state(s history.State) {
 		if !h.Client.Known() {
 			t = fmt.Sprintf("%s: held by another library's entry %s", name, h.Entry)
 		}
+		if h.Doubt > h.Left {
+			t += ", unless its lease had ended, which is not known"
+		}
 		if h.Role != "" {
 			t += ", " + h.Role
 		}
@@ -89,7 +92,7 @@ func (p *printer) state(s history.State) {
 			t += ", since " + p.at(h.Since, h.Granted)
 		}
 		if !h.Lease.IsZero() {
-			t += fmt.Sprintf("; last written %s, lease until %s, %s left", p.clock(h.Written), p.clock(h.Lease), short(h.Left))
+			t += fmt.Sprintf("; last written %s, lease until %s, %s left", p.clock(h.Written), p.clock(h.Lease), left(h))
 		}
 		if h.Recorded.IsZero() && !h.Lease.IsZero() {
 			t += "; its client had not recorded the grant yet"
@@ -121,11 +124,25 @@ func (p *printer) state(s history.State) {
 		if !h.Client.Known() {
 			t = fmt.Sprintf("%s: waiter %d: another library's entry %s", name, i+1, h.Entry)
 		}
-		if h.Left < 0 {
+		switch {
+		case h.Left < 0:
 			t += ", whose lease had ended"
+		case h.Doubt > h.Left:
+			t += "; whether its lease had ended is not known"
 		}
 		p.note2(t)
 	}
+}
+
+// left says how much was left of a holder's lease.
+func left(h history.Holder) string {
+	switch {
+	case h.Doubt > h.Left:
+		return "at most " + short(h.Left)
+	case h.Doubt > 0:
+		return fmt.Sprintf("between %s and %s", short(h.Left-h.Doubt), short(h.Left))
+	}
+	return short(h.Left)
 }
 
 // since returns from when on the files show all locks, for a sentence.

@@ -113,6 +113,9 @@ func (p *printer) picture(l *Lock) {
 				cells[c] = char
 			}
 		}
+		for _, c := range p.doubts(lane, from, to) {
+			cells[column(c)] = p.paint(text.Yellow, "?")
+		}
 		if b := lane.Broken; b != nil {
 			if at := p.m.Elapsed(*b); at >= from && at <= to {
 				cells[column(at)] = p.paint(text.Red, "◆")
@@ -184,10 +187,23 @@ func (p *printer) breaks(wide, canvas int, column func(time.Duration) int, from,
 	}
 }
 
+// doubts returns the elapsed times, between from and to, at which the lane's lease may have ended because
+// the leader stood still, or its clock was stepped ahead instead.
+func (r *Report) doubts(lane *Lane, from, to time.Duration) (all []time.Duration) {
+	begin, end := r.m.Elapsed(lane.Spans[0].From), r.until(lane)
+	for _, e := range r.terms {
+		at := r.m.Elapsed(e)
+		if e.Kind == history.Clock && e.Step > 0 && at >= max(from, begin) && at <= min(to, end) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
 // legend explains the characters.
 func (p *printer) legend() {
 	p.line("")
-	parts := []string{"· waits", "█ holds", "▓ at risk", "░ lease over", "╌ lease after the log's end", "┤ left by itself", "╳ deleted by another", "◆ broken", "L another leader", "C clock stepped"}
+	parts := []string{"· waits", "█ holds", "▓ at risk", "░ lease over", "╌ lease after the log's end", "┤ left by itself", "╳ deleted by another", "◆ broken", "L another leader", "C clock stepped", "? or time passed: a lease may have ended"}
 	line := ""
 	for _, part := range parts {
 		if line != "" && text.Width(line)+3+text.Width(part) > max(40, min(100, cmpOr(p.width, 80))) {

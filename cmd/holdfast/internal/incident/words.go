@@ -159,7 +159,7 @@ func (r *Report) sayClock(e history.Event) string {
 	case e.Step < 0:
 		return fmt.Sprintf("the leader's clock was stepped back by %s before this write, as its client's own clock shows", short(-e.Step))
 	}
-	return fmt.Sprintf("the leader's clock was stepped ahead by %s before this write, as its client's own clock shows", short(e.Step))
+	return fmt.Sprintf("stamps rise by %[1]s more than a client's own clock shows: its write waited that long, as when the leader stands still, or the leader's clock was stepped ahead by %[1]s. The logs do not show which, nor whether leases ended in that time", short(e.Step))
 }
 
 func join(parts ...string) string {
