@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -77,13 +76,13 @@ type Sightings struct {
 // entries that an ACL hides. It reads them one by one, and notes them in last.
 func (q *Queue) Candidates(ctx context.Context, r Request, last *Sightings) ([]znode.Entry, error) {
 	v := newView(q, r, new(lockState))
+	last.mu.Lock()
+	v.known = last.known // list replaces it by a map of those that are there
+	last.mu.Unlock()
 	names, err := v.list(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	last.mu.Lock()
-	v.known = maps.Clone(last.known)
-	last.mu.Unlock()
 	var entries []znode.Entry
 	for _, n := range names {
 		s, err := v.assess(ctx, n, false, v.byClock)

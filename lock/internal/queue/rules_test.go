@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -231,6 +232,40 @@ func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 		defer cancel()
 		if holder, err := watcher.Holder(ctx, false); holder != nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, %v", holder, err)
+		}
+	})
+}
+
+// TestSightingsOfGoneCandidates: sightings are of the candidates that are there. A process that looks at
+// an election for months does not keep those that have left.
+func TestSightingsOfGoneCandidates(t *testing.T) {
+	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
+		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
+		create := func(path string, data []byte) {
+			if _, err := z.Create(path, data, 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("/locks", nil)
+		create("/locks/x", nil)
+		begun, l := time.Now(), &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
+		q := offline(l)
+		q.Conn = zkconn.Borrow(z, zkconn.Config{
+			SessionTimeout: 6 * time.Second, Random: bubble.Random(), Now: func() time.Duration { return time.Since(begun) },
+		})
+		defer q.Conn.Close(0)
+		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.newID)
+		var last Sightings
+		for i := range 5 {
+			node := fmt.Sprintf("/locks/x/%s-lock-%010d", generation, i)
+			create(node, (&znode.Record{TTL: time.Hour.Milliseconds()}).Encode())
+			found, err := q.Candidates(w.Ctx, Request{Lock: "x", Kind: znode.Mutex}, &last)
+			if err != nil || len(found) != 1 || len(last.known) != 1 {
+				t.Errorf("%d candidates and %d sightings, %v", len(found), len(last.known), err)
+			}
+			if err := z.Delete(node, -1); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
