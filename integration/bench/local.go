@@ -29,7 +29,7 @@ func local(s size) []*experiment {
 		waking,
 	}
 	if !s.quick {
-		long := withinClient(64, time.Second, bar{Figure: 5, Limit: 1, Counted: true})
+		long := withinClient(64, time.Second, bar{Figure: 5, Limit: 6, Counted: true}) // the next goroutine joins behind the hold
 		long.rounds = 1 // a round takes two minutes for each peer
 		list = append(list, long, withinClient(1, 0), withinClient(8, 0), withinClient(1000, 0))
 	}
