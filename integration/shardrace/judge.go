@@ -32,6 +32,14 @@ type ledger struct {
 	stopped  map[string]bool
 	refused  map[refusal]bool // writes that were refused, until it is known whether they were in time
 	fullness float64          // seconds times fullest
+	longest  gapOf            // of numbers.Longest
+}
+
+// gapOf says which shard had no process at work, since when, and whose it had been.
+type gapOf struct {
+	shard int
+	owner string
+	since monotonic.Instant
 }
 
 // state is the state of a shard.
@@ -93,7 +101,9 @@ func (j *ledger) pass(at monotonic.Instant) {
 		case n == 0:
 			s.none = max(s.none, j.from)
 			j.None += d
-			j.Longest = max(j.Longest, time.Duration(until-max(s.none, j.from)))
+			if gap := time.Duration(until - s.none); gap > j.Longest {
+				j.Longest, j.longest = gap, gapOf{i, s.owner, s.none}
+			}
 		case n > 1:
 			j.Double += d
 		}

@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -319,6 +320,7 @@ func most(own map[string]int) (n int) {
 // report prints the table, and reports whether package shard broke a promise.
 func (r *race) report(faults map[string]int, begun, ended monotonic.Instant) (broken bool) {
 	fmt.Printf("\n%v\n\n| %d shards, %d processes | writes | of a past owner: refused | accepted | refused in time | two owners, shard seconds | none, shard seconds | longest | moves | fullest of the mean |\n|---|---|---|---|---|---|---|---|---|---|\n", faults, shards, processes)
+	var longest []string
 	for _, t := range r.teams {
 		j, err := judgeBetween(t.log, begun, ended)
 		if err != nil {
@@ -328,9 +330,12 @@ func (r *race) report(faults map[string]int, begun, ended monotonic.Instant) (br
 		n := j.numbers
 		fmt.Printf("| %s | %d | %d | %d | %d | %.3f | %.1f | %.1f s | %d | %.2f |\n", t.name, n.Writes, n.Refused, n.Accepted, n.InTime,
 			n.Double.Seconds(), n.None.Seconds(), n.Longest.Seconds(), n.Moves, n.Fullest)
+		since := time.Now().Add(time.Duration(j.longest.since - monotonic.Now())).UTC()
+		longest = append(longest, fmt.Sprintf("%s: without an owner for longest: shard %d, after %s, from %s", t.name, j.longest.shard, j.longest.owner, since.Format("15:04:05")))
 		if t.ours && (n.InTime > 0 || n.Accepted > 0) {
 			broken = true
 		}
 	}
+	fmt.Printf("\n%s\n", strings.Join(longest, "\n"))
 	return broken
 }
