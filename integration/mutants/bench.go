@@ -31,8 +31,9 @@ type bench struct {
 	temp  string
 	seeds int  // largest number of histories of the simulation; 0: do not run it
 	audit bool // only violations that the audit finds count
-	// runtime has the changed files of a Go runtime without random choices, by the original's path.
-	runtime map[string]string
+	// replace has the files that replace others, by the originals' path: the merged ones, and those of a
+	// Go runtime without random choices.
+	replace map[string]string
 }
 
 // result is the result of a mutant.
@@ -64,17 +65,35 @@ func (r result) String() string {
 	return "caught by " + by
 }
 
-// baseline builds the test binaries that mutants share, and checks that the unchanged code passes
-// all tests that mutants must fail. The shared binaries run the unchanged code if no mutant is
-// selected.
+// baseline builds the test binaries, and checks that the unchanged code, which they run if no mutant is
+// selected, passes all tests that mutants must fail.
 func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
+	merged, err := merge(b.root, b.temp, mutants)
+	if err != nil {
+		return err
+	}
+	maps.Copy(b.replace, merged)
+	if b.audit {
+		intact, err := b.intactAudit()
+		if err != nil {
+			return err
+		}
+		maps.Copy(b.replace, intact)
+	}
+	overlay, err := repeatable.Overlay(b.temp, b.replace)
+	if err != nil {
+		return err
+	}
 	whole := mutant{}
-	for i, m := range mutants {
-		mutants[i].number = i + 1
+	for _, m := range mutants {
 		whole.tests = append(whole.tests, m.tests...)
 	}
-	if err := b.share(ctx, mutants, b.packages(whole)); err != nil {
-		return err
+	for _, pkg := range b.packages(whole) {
+		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", filepath.Join(b.temp, binary(pkg)), "-overlay", overlay, "./"+pkg)
+		cmd.Dir = b.root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("a mutant does not compile: %w\n%s", err, out)
+		}
 	}
 	r := b.test(ctx, whole)
 	switch {
@@ -100,56 +119,9 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// share builds the packages' test binaries with all mutants that are not alone. It sets alone for
-// mutants that do not compile.
-func (b *bench) share(ctx context.Context, mutants []mutant, pkgs []string) error {
-	replace, err := b.merge(mutants)
-	for err == nil && len(pkgs) > 0 {
-		failed := b.build(ctx, b.temp, replace, pkgs[0])
-		if failed == nil {
-			pkgs = pkgs[1:]
-			continue
-		}
-		var named, others []*mutant
-		for i := range mutants {
-			switch m := &mutants[i]; {
-			case m.alone:
-			case strings.Contains(failed.Error(), m.name+".patch:"):
-				named = append(named, m)
-			default:
-				others = append(others, m)
-			}
-		}
-		if named == nil {
-			named = others
-		}
-		if named == nil || ctx.Err() != nil {
-			return failed
-		}
-		for _, m := range named {
-			m.alone = true
-		}
-		replace, err = b.merge(mutants)
-	}
-	return err
-}
-
-// overlay writes the file that tells the go command which files to replace, and returns its path.
-func (b *bench) overlay(folder string, replace map[string]string) (string, error) {
-	if b.audit {
-		intact, err := b.intactAudit(folder)
-		if err != nil {
-			return "", err
-		}
-		maps.Copy(replace, intact)
-	}
-	maps.Copy(replace, b.runtime)
-	return repeatable.Overlay(folder, replace)
-}
-
 // intactAudit returns replacements with which package audit uses an unbroken copy of package znode.
 // With a broken copy, audit would make the same mistakes as the clients, and miss violations.
-func (b *bench) intactAudit(folder string) (map[string]string, error) {
+func (b *bench) intactAudit() (map[string]string, error) {
 	const znode, audit = "lock/znode", "lock/history/audit"
 	replace := map[string]string{}
 	for _, pkg := range []string{znode, audit} {
@@ -168,7 +140,7 @@ func (b *bench) intactAudit(folder string) (map[string]string, error) {
 				if err != nil {
 					return nil, err
 				}
-				changed := filepath.Join(folder, "audit_"+name)
+				changed := filepath.Join(b.temp, "audit_"+name)
 				if err := os.WriteFile(changed, bytes.ReplaceAll(source, []byte("/"+znode+`"`), []byte("/"+audit+`/znode"`)), 0o600); err != nil {
 					return nil, err
 				}
@@ -208,22 +180,8 @@ func (b *bench) packages(m mutant) (pkgs []string) {
 	return pkgs
 }
 
-// test runs the simulation and the tests that the mutant names. If the mutant is alone, test first
-// builds the mutant's own test binaries.
+// test runs the simulation and the tests that the mutant names.
 func (b *bench) test(ctx context.Context, m mutant) (r result) {
-	if m.alone {
-		folder := b.folder(m)
-		defer os.RemoveAll(folder)
-		replace, err := m.apply(b.root, folder)
-		for _, pkg := range b.packages(m) {
-			if err == nil {
-				err = b.build(ctx, folder, replace, pkg)
-			}
-		}
-		if err != nil {
-			return result{err: err}
-		}
-	}
 	if b.audit {
 		return b.testByAudit(ctx, m)
 	}
@@ -278,30 +236,8 @@ func (b *bench) testByAudit(ctx context.Context, m mutant) (r result) {
 	return r
 }
 
-// folder returns the folder of the mutant's test binaries.
-func (b *bench) folder(m mutant) string {
-	if m.alone {
-		return filepath.Join(b.temp, m.name)
-	}
-	return b.temp
-}
-
 // binary returns the name of a package's test binary.
 func binary(pkg string) string { return strings.ReplaceAll(pkg, "/", "_") + ".test" }
-
-// build compiles a package's test binary with replaced files.
-func (b *bench) build(ctx context.Context, folder string, replace map[string]string, pkg string) error {
-	overlay, err := b.overlay(folder, replace)
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", filepath.Join(folder, binary(pkg)), "-overlay", overlay, "./"+pkg)
-	cmd.Dir = b.root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("does not compile: %w\n%s", err, out)
-	}
-	return nil
-}
 
 // auditRule matches the line that a test prints for a violation that the audit has found.
 var auditRule = regexp.MustCompile(`audit: 0x[0-9a-f]+ (\w+): .*`)
@@ -343,7 +279,7 @@ func (b *bench) simulate(ctx context.Context, m mutant) (seed, says string, err 
 	test, env := simulation, []string{"SEED=1", fmt.Sprint("SEEDS=", b.seeds)}
 	if b.audit {
 		env = append(env, "AUDIT_ONLY=1")
-		if strings.HasPrefix(m.file, "patches/schedule/") {
+		if slices.ContainsFunc(m.edits, func(e edit) bool { return e.pkg == "lock/schedule" }) {
 			test, env[1] = ticks, fmt.Sprint("TICKS=", ticksOfSeed*b.seeds)
 		}
 	}
@@ -393,7 +329,7 @@ func (b *bench) run(ctx context.Context, m mutant, pkg string, tests []string, e
 	// Not the binary's own timeout: it cannot interrupt goroutines that never wait.
 	limit, cancel := context.WithTimeout(ctx, b.patience(m))
 	defer cancel()
-	cmd := exec.CommandContext(limit, filepath.Join(b.folder(m), binary(pkg)), "-test.v", "-test.run", pattern, "-test.timeout", "0")
+	cmd := exec.CommandContext(limit, filepath.Join(b.temp, binary(pkg)), "-test.v", "-test.run", pattern, "-test.timeout", "0")
 	cmd.Dir = filepath.Join(b.root, pkg)
 	cmd.Env = slices.Concat(os.Environ(), repeatable.Env(), []string{"RAPID_SEED=1", "RAPID_NOFAILFILE=true", fmt.Sprint("MUTANT=", m.number)}, env)
 	out, err := cmd.CombinedOutput()

@@ -2,27 +2,30 @@
 // tests notice:
 //
 //	mutants [-run REGEXP] [-seeds N] [-audit]
+//	mutants [-run REGEXP] -rename OLD=NEW
 //
-// Each mutant is a patch of the library's source, in a folder named after a part of the protocol.
-// patches/README.md shows a patch and explains how to write another. Go's -overlay flag compiles
-// the patched files, so the checkout stays unchanged. The mutants that change only functions share
-// the test binaries. The binaries have all their functions, and each run selects one mutant. Each
-// other mutant is compiled by itself. Then lock's TestSimulation runs with up to N seeds, until a
-// seed fails. N is 30 by default; with 0 the simulation does not run. The tests that the patch file
-// names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a
-// test failed. A simulation that panics or does not end has noticed nothing.
+// The folder rooms has a text file for each part of the protocol. Each mutant in it names functions,
+// and says what to replace in them; README.md explains how to write one. Go's -overlay flag compiles
+// the changed files, so the checkout stays unchanged. The mutants share the test binaries. These have
+// all their functions, and each run selects one mutant. Lock's TestSimulation runs with up to N seeds,
+// until a seed fails. N is 30 by default; with 0 the simulation does not run. The tests that the mutant
+// names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a test
+// failed. A simulation that panics or does not end has noticed nothing.
 //
-// Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply or
-// does not compile, or if a named test passes, panics or does not end.
+// Before that, the unchanged code must pass the same tests. A mutant is wrong if the code that it
+// replaces is not there, or if a named test passes, panics or does not end.
 //
-// With -audit only the mutants run whose patch files have a line "wire: RULE": they write what the
-// protocol does not permit. Only violations that the audit of the servers' log finds count (package
+// With -audit only the mutants run that have a line "wire: RULE": they write what the protocol does
+// not permit. Only violations that the audit of the servers' log finds count (package
 // lock/history/audit). The audit first runs with the named tests of the packages lock,
 // lock/schedule and reaper. If it finds nothing there, it runs with the simulation. The audit must
 // notice 90 % of the mutants.
 //
+// With -rename it only writes to the rooms: in all functions, code and tests of the mutants, it replaces
+// an identifier by another one.
+//
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
-// survived or a patch was wrong, and 2 for bad usage.
+// survived or was wrong, and 2 for bad usage.
 package main
 
 import (
@@ -61,18 +64,27 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	})
 	seeds := flags.Int("seeds", 30, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
 	audit := flags.Bool("audit", false, "only mutants that break the protocol on the wire, and see what the audit alone notices")
+	renames := flags.String("rename", "", "replace an identifier in the mutants: `OLD=NEW`")
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	mutants, err := load(patches)
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	b := bench{root: strings.TrimSpace(string(root)), seeds: *seeds, audit: *audit, replace: map[string]string{}}
+	var mutants []mutant
+	if err == nil {
+		mutants, err = load(b.root)
+	}
 	if err != nil {
 		fmt.Fprintln(errs, "mutants:", err)
 		return 1
 	}
 	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !which.MatchString(m.name) || *audit && m.wire == "" })
+	from, to, renaming := strings.Cut(*renames, "=")
 	switch {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case *renames != "" && !renaming:
+		err = fmt.Errorf("-rename %s: want OLD=NEW", *renames)
 	case *audit && *seeds == 0:
 		err = errors.New("-audit needs the simulation: -seeds must not be 0")
 	case *seeds < 0:
@@ -85,9 +97,13 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 2
 	}
 
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err == nil {
-		err = hunt(ctx, bench{root: strings.TrimSpace(string(root)), seeds: *seeds, audit: *audit}, mutants, out)
+	if renaming {
+		var changed int
+		if changed, err = rename(b.root, which, from, to); err == nil {
+			fmt.Fprintf(out, "%d lines changed\n", changed)
+		}
+	} else {
+		err = hunt(ctx, b, mutants, out)
 	}
 	if err != nil {
 		fmt.Fprintln(errs, "mutants:", err)
@@ -100,15 +116,14 @@ var errInterrupted = errors.New("interrupted")
 
 // hunt tests the mutants and prints the results. It fails unless all were caught, or nine of ten if
 // only the audit counts.
-func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
-	temp, err := os.MkdirTemp("", "mutants")
-	if err != nil {
+func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) (err error) {
+	if b.temp, err = os.MkdirTemp("", "mutants"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp)
-	b.temp = temp
-	if b.runtime, err = repeatable.Runtime(temp); err != nil {
+	defer os.RemoveAll(b.temp)
+	if b.replace, err = repeatable.Runtime(b.temp); err != nil {
 		fmt.Fprintln(out, "the seeds needed may differ from run to run:", err)
+		b.replace = map[string]string{}
 	}
 
 	begun := time.Now()
@@ -117,12 +132,6 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 		return errInterrupted
 	} else if err != nil {
 		return fmt.Errorf("the code as it is must pass before it can be broken: %w", err)
-	}
-
-	for _, m := range mutants {
-		if m.alone {
-			fmt.Fprintf(out, "%s is compiled by itself\n", m.name)
-		}
 	}
 	results := b.tryAll(ctx, mutants, out)
 	if ctx.Err() != nil {
@@ -137,7 +146,7 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 }
 
 // tryAll tests the mutants, two at a time, and prints each result.
-func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []result {
+func (b *bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []result {
 	results := make([]result, len(mutants))
 	var wg sync.WaitGroup
 	var printing sync.Mutex
@@ -161,7 +170,6 @@ func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []re
 // printTable prints the results, and returns how many mutants were caught. The error describes the
 // mutants that were not caught.
 func printTable(out io.Writer, b bench, mutants []mutant, results []result) (caught int, err error) {
-	seeds := b.seeds
 	fmt.Fprintf(out, "\n| mutant | what is broken | caught by | seeds needed |\n|---|---|---|---|\n")
 	var failed []error
 	for i, m := range mutants {
@@ -172,20 +180,20 @@ func printTable(out io.Writer, b bench, mutants []mutant, results []result) (cau
 		}
 		switch {
 		case r.err != nil:
-			failed = append(failed, fmt.Errorf("%s: %w", m.name, r.err))
+			failed = append(failed, fmt.Errorf("%s: %s: %w", m.at, m.name, r.err))
 		case by == "":
-			failed = append(failed, fmt.Errorf("%s survived: nothing notices that %s", m.name, m.breaks))
+			failed = append(failed, fmt.Errorf("%s: %s survived: nothing notices that %s", m.at, m.name, m.breaks))
 		default:
 			caught++
 		}
 		if by == "" {
 			by = "**nothing**"
 		}
-		needed := fmt.Sprintf("more than %d", seeds)
+		needed := fmt.Sprintf("more than %d", b.seeds)
 		switch {
 		case r.seed != "":
 			needed = r.seed
-		case seeds == 0, b.audit && len(r.tests) > 0:
+		case b.seeds == 0, b.audit && len(r.tests) > 0:
 			needed = "not tried"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", m.name, m.breaks, by, needed)

@@ -2,49 +2,34 @@ package main
 
 import (
 	"bytes"
-	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
+	"github.com/holdfast-io/holdfast/integration/repeatable"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
-// TestPatchesApply: each patch applies to the present source and changes it. The tests that a patch
-// names exist.
-func TestPatchesApply(t *testing.T) {
+// TestMutantsApply: the code that each mutant replaces is there, the mutants compile, and the tests
+// that they name exist.
+func TestMutantsApply(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	mutants, err := load(patches)
-	if err != nil {
-		t.Fatal(err)
+	mutants, err := load(root)
+	if err != nil || len(mutants) == 0 {
+		t.Fatal(len(mutants), err)
 	}
-	files := 0
-	if err := filepath.WalkDir("patches", func(file string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != "README.md" {
-			files++
-		}
-		return err
-	}); err != nil || files == 0 || len(mutants) != files {
-		t.Errorf("%d mutants of %d files: %v", len(mutants), files, err)
-	}
-	temp := t.TempDir()
 	tests := map[string]string{} // the source of a package's tests
+	build := []string{"build", "-overlay", ""}
 	for _, m := range mutants {
-		if _, err := m.apply(root, filepath.Join(temp, m.name)); err != nil {
-			t.Error(err)
-		}
 		if m.wire != "" && !slices.Contains(audit.Rules(), audit.Rule(m.wire)) {
-			t.Errorf("%s: the audit has no rule %s", m.file, m.wire)
+			t.Errorf("%s: the audit has no rule %s", m.at, m.wire)
 		}
 		for _, name := range m.tests {
 			pkg, test := path.Split(strings.ReplaceAll(name, ".", "/"))
@@ -52,9 +37,24 @@ func TestPatchesApply(t *testing.T) {
 				tests[pkg] = sources(t, filepath.Join(root, pkg, "*_test.go"))
 			}
 			if !strings.Contains(tests[pkg], "\nfunc "+test+"(t *testing.T) {\n") {
-				t.Errorf("%s: there is no test %s", m.file, name)
+				t.Errorf("%s: %s: there is no test %s", m.at, m.name, name)
 			}
 		}
+		for _, e := range m.edits {
+			build = append(build, "./"+e.pkg)
+		}
+	}
+	replace, err := merge(root, t.TempDir(), mutants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if build[2], err = repeatable.Overlay(t.TempDir(), replace); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", build...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the mutants do not compile: %v\n%s", err, out)
 	}
 }
 
@@ -73,52 +73,6 @@ func sources(t *testing.T, pattern string) string {
 		all.Write(source)
 	}
 	return all.String()
-}
-
-func TestLoad(t *testing.T) {
-	const (
-		breaks = "breaks: all locks are free\n"
-		tests  = "tests: lock.TestA lock/znode.TestB\n"
-		diff   = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
-		good   = breaks + tests + "\n" + diff
-	)
-	fsys := fstest.MapFS{
-		"patches/time/z.patch":  {Data: []byte(good)},
-		"patches/y.patch":       {Data: []byte(breaks + tests + "wire: purge\n\n" + diff)},
-		"patches/README.md":     {Data: []byte("how to write one")},
-		"elsewhere/other.patch": {Data: []byte("none of these")},
-	}
-	want := []mutant{
-		{name: "z", breaks: "all locks are free", tests: []string{"lock.TestA", "lock/znode.TestB"}, file: "patches/time/z.patch", diff: diff},
-		{name: "y", breaks: "all locks are free", tests: []string{"lock.TestA", "lock/znode.TestB"}, wire: "purge", file: "patches/y.patch", diff: diff},
-	}
-	if got, err := load(fsys); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("loaded %+v, %v", got, err)
-	}
-	for name, text := range map[string]string{
-		"empty":                "",
-		"no header":            diff,
-		"breaks missing":       tests + "\n" + diff,
-		"breaks nothing":       "breaks: \n" + tests + "\n" + diff,
-		"tests missing":        breaks + "\n" + diff,
-		"tests named none":     breaks + "tests: \n\n" + diff,
-		"test without package": breaks + "tests: TestA\n\n" + diff,
-		"test that is none":    breaks + "tests: lock.Lock\n\n" + diff,
-		"twice":                breaks + breaks + tests + "\n" + diff,
-		"wire without a rule":  breaks + tests + "wire: \n\n" + diff,
-		"another key":          breaks + "test: lock.TestA\n" + tests + "\n" + diff,
-		"no diff":              breaks + tests,
-		"diff without a/ b/":   breaks + tests + "\n" + "diff --git x x\n",
-	} {
-		_, err := load(fstest.MapFS{"patches/time/bad.patch": {Data: []byte(text)}})
-		if err == nil || !strings.Contains(err.Error(), `patches/time/bad.patch: want the line "breaks: `) {
-			t.Errorf("%s: error is %v", name, err)
-		}
-	}
-	fsys["patches/wait/z.patch"] = fsys["patches/y.patch"]
-	if _, err := load(fsys); err == nil || !strings.Contains(err.Error(), "patches/wait/z.patch: patches/time/z.patch has the same name") {
-		t.Errorf("two of one name: error is %v", err)
-	}
 }
 
 // small is a module with a package lock. If Sum is broken, the simulation fails from its third
@@ -187,83 +141,100 @@ func write(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// diff returns git's diff of replacements in lock/lock.go of the module small.
-func diff(t *testing.T, oldnew ...string) string {
-	t.Helper()
-	folder := t.TempDir()
-	changed := maps.Clone(small)
-	changed["lock/lock.go"] = strings.NewReplacer(oldnew...).Replace(small["lock/lock.go"])
-	write(t, filepath.Join(folder, "a"), small)
-	write(t, filepath.Join(folder, "b"), changed)
-	cmd := exec.Command("git", "diff", "--no-index", "--no-prefix", "a", "b")
-	cmd.Dir = folder
-	out, _ := cmd.Output() // a nonzero exit status means that the files differ
-	return string(out)
+// numbered completes mutants of the module small.
+func numbered(mutants ...mutant) []mutant {
+	for i := range mutants {
+		mutants[i].at, mutants[i].breaks, mutants[i].number = "sum.txt:1", "it is broken", i+1
+	}
+	return mutants
 }
 
+// sum returns an edit of the function Sum of the module small.
+func sum(becomes string) []edit { return []edit{{"lock", "Sum", "return a + b", becomes}} }
+
+// TestHunt: mutants that share test binaries have the results that each would have alone.
 func TestHunt(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, small)
-	sum := func(becomes string) string { return diff(t, "return a + b", becomes) }
-	minus := sum("return a - b")
-	for _, tt := range []struct {
-		name  string
-		m     mutant
-		seeds int
-		row   string // of the table
-		fails string // "": it is caught
-	}{
-		{"caught by both", mutant{diff: minus, tests: []string{"lock.TestSum"}}, 9,
-			"| simulation (seed 3), lock.TestSum | 3 |", ""},
-		{"caught by the simulation", mutant{diff: minus}, 9, "| simulation (seed 3) | 3 |", ""},
-		{"too few seeds", mutant{diff: minus, tests: []string{"lock.TestSum"}}, 2, "| lock.TestSum | more than 2 |", ""},
-		{"no simulation", mutant{diff: minus, tests: []string{"lock.TestSum"}}, 0, "| lock.TestSum | not tried |", ""},
-		{"two edits", mutant{diff: diff(t, "return a + b", "return b + a", "a * 2", "a"), tests: []string{"lock.TestTwice"}}, 2,
-			"| lock.TestTwice | more than 2 |", ""},
-		{"moved", mutant{diff: strings.NewReplacer("@@ -5,", "@@ -3,", "> 1000", "> 9").Replace(minus)}, 9, "| simulation (seed 3) | 3 |", ""},
-		{"survivor", mutant{diff: sum("return b + a")}, 9, "| **nothing** | more than 9 |", "survived: nothing notices that it is broken"},
-		{"named test that passes", mutant{diff: minus, tests: []string{"lock.TestTwice"}}, 9, "", "lock.TestTwice does not notice"},
-		{"does not compile", mutant{diff: sum("return c")}, 9, "", "does not compile"},
-		{"the simulation panics", mutant{diff: sum("panic(a)")}, 9, "| **nothing** | more than 9 |", "survived: nothing notices that it is broken"},
-		{"a named test panics", mutant{diff: sum("panic(a)"), tests: []string{"lock.TestSum"}}, 9, "", "TestSum)$ in lock: panics: "},
-		{"exits", mutant{diff: diff(t, "return a + b", "os.Exit(3)\n\treturn a", "package lock\n", "package lock\n\nimport \"os\"\n")}, 9,
-			"", "exit status 3, but no test failed"},
-		{"not found", mutant{diff: strings.ReplaceAll(minus, "a + b", "a / b")}, 9, "", "mutant.patch does not apply"},
-		{"no such file", mutant{diff: strings.ReplaceAll(minus, "lock.go", "unlock.go")}, 9, "", "mutant.patch: open "},
-		{"changes nothing", mutant{diff: "diff --git a/lock/lock.go b/lock/lock.go\nold mode 100600\nnew mode 100700\n"}, 9,
-			"", "mutant.patch changes nothing in "},
-		{"no such test", mutant{diff: minus, tests: []string{"lock.TestNone"}}, 9, "",
-			"the code as it is must pass before it can be broken: there is no test lock.TestNone"},
+	const named, other = "lock.TestSum", "lock.TestTwice"
+	both := append(sum("return b + a"), edit{"lock", "Twice", "a * 2", "a"})
+	mutants := numbered(
+		mutant{name: "both", edits: sum("return a - b"), tests: []string{named}},
+		mutant{name: "by-seed", edits: sum("return a - b")},
+		mutant{name: "two-edits", edits: both, tests: []string{other}},
+		mutant{name: "survivor", edits: sum("return b + a")},
+		mutant{name: "unnoticed", edits: sum("return a - b"), tests: []string{other}},
+		mutant{name: "panic", edits: sum("panic(a)")},
+		mutant{name: "named-panic", edits: sum("panic(a)"), tests: []string{named}},
+	)
+	var out bytes.Buffer
+	err := hunt(t.Context(), bench{root: root, seeds: 9}, mutants, &out)
+	for _, row := range []string{
+		"| both | it is broken | simulation (seed 3), lock.TestSum | 3 |\n",
+		"| by-seed | it is broken | simulation (seed 3) | 3 |\n",
+		"| two-edits | it is broken | lock.TestTwice | more than 9 |\n",
+		"| survivor | it is broken | **nothing** | more than 9 |\n",
+		"| panic | it is broken | **nothing** | more than 9 |\n",
+		"\n3 of 7 mutants caught in ",
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.m.name, tt.m.file, tt.m.breaks = "mutant", "mutant.patch", "it is broken"
-			var out bytes.Buffer
-			err := hunt(t.Context(), bench{root: root, seeds: tt.seeds}, []mutant{tt.m}, &out)
-			if !strings.Contains(out.String(), tt.row) {
-				t.Errorf("want a row with %q:\n%s", tt.row, &out)
-			}
-			if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
-				t.Errorf("error is %v, want %q", err, tt.fails)
-			}
-		})
+		if !strings.Contains(out.String(), row) {
+			t.Errorf("want %q:\n%s", row, &out)
+		}
+	}
+	for _, says := range []string{
+		"sum.txt:1: survivor survived: nothing notices that it is broken", "sum.txt:1: panic survived: ",
+		"unnoticed: lock.TestTwice does not notice that it is broken", "named-panic: ^(TestSum)$ in lock: panics: ",
+	} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("want %q: error is %v", says, err)
+		}
+	}
+	out.Reset()
+	few := numbered(mutant{name: "few", edits: sum("return a - b"), tests: []string{named}})
+	if err := hunt(t.Context(), bench{root: root, seeds: 2}, few, &out); err != nil || !strings.Contains(out.String(), "| lock.TestSum | more than 2 |") {
+		t.Errorf("too few seeds: %v\n%s", err, &out)
 	}
 	now, err := os.ReadFile(filepath.Join(root, "lock/lock.go"))
 	if err != nil || string(now) != small["lock/lock.go"] {
 		t.Errorf("the checkout was written to: %v\n%s", err, now)
 	}
+}
 
-	t.Run("red before anything is broken", func(t *testing.T) {
-		write(t, root, map[string]string{"lock/lock.go": strings.Replace(small["lock/lock.go"], "a + b", "a - b", 1)})
+// TestHuntEndsEarly: mutants that do not apply or compile, and tests that do not pass, are told before
+// anything is broken.
+func TestHuntEndsEarly(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, small)
+	for _, tt := range []struct {
+		name  string
+		m     mutant
+		fails string
+	}{
+		{"no syntax", mutant{edits: sum("return a +")}, "m.mutant:"},
+		{"types", mutant{edits: sum("return c")}, "m.mutant:5: undefined: c"},
+		{"not there", mutant{edits: []edit{{"lock", "Sum", "return a / b", ""}}}, "sum.txt:1: m: not found in lock.Sum:\nreturn a / b"},
+		{"elsewhere", mutant{edits: []edit{{"lock", "Sum", "a * 2\n", "a"}}}, "a * 2\nbut this one has it: Twice"},
+		{"no function", mutant{edits: []edit{{"lock", "Add", "return a + b\n", "return 0"}}}, "not found: function lock.Add\nbut this one has it: Sum"},
+		{"no package", mutant{edits: []edit{{"unlock", "Add", "return a + b", "return 0"}}}, "sum.txt:1: m: "},
+		{"no test", mutant{edits: sum("return a"), tests: []string{"lock.TestNone"}}, "must pass before it can be broken: there is no test lock.TestNone"},
+	} {
+		tt.m.name = "m"
 		var out bytes.Buffer
-		err := hunt(t.Context(), bench{root: root, seeds: 9}, []mutant{{name: "mutant", diff: minus}}, &out)
-		if err == nil || !strings.Contains(err.Error(), "must pass before it can be broken: simulation: the sum is 0") {
-			t.Errorf("error is %v", err)
+		if err := hunt(t.Context(), bench{root: root, seeds: 2}, numbered(tt.m), &out); err == nil || !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("%s: want %q, error is %v", tt.name, tt.fails, err)
 		}
-	})
+	}
+	write(t, root, map[string]string{"lock/lock.go": strings.Replace(small["lock/lock.go"], "a + b", "b - a + 1", 1)})
+	m := mutant{name: "m", edits: []edit{{"lock", "Twice", "a * 2", "a"}}}
+	var out bytes.Buffer
+	err := hunt(t.Context(), bench{root: root, seeds: 9}, numbered(m), &out)
+	if err == nil || !strings.Contains(err.Error(), "must pass before it can be broken: simulation: the sum is ") {
+		t.Errorf("red before anything is broken: %v", err)
+	}
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-run", "("}, {"-run", "no such mutant"}, {"-seeds", "-1"}, {"-seeds", "x"}, {"more"}} {
+	for _, args := range [][]string{{"-run", "("}, {"-run", "no such mutant"}, {"-seeds", "-1"}, {"-seeds", "x"}, {"-rename", "x"}, {"more"}} {
 		var out, errs bytes.Buffer
 		if code := command(t.Context(), args, &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%q: exit status %d, %q, %q", args, code, &out, &errs)
