@@ -32,8 +32,9 @@ type place struct {
 // step is a step of the leader's clock, right before the transaction zxid. A step ahead is in doubt:
 // a write that waited, as in a server that was paused, looks the same.
 type step struct {
-	zxid int64
-	by   time.Duration // time that the stamps show and that has not passed; negative: they show less
+	point
+	stamp time.Time
+	by    time.Duration // time that the stamps show and that has not passed; negative: they show less
 }
 
 // clock follows the stamps of the transactions, and finds steps of the leaders' clocks.
@@ -94,8 +95,13 @@ func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 	}
 	p := &c.places[at]
 	reported := p.reported
-	c.steps, p.reported = append(c.steps, step{p.zxid, by}), true
+	c.steps, p.reported = append(c.steps, step{p.point, p.stamp, by}), true
 	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !reported
+}
+
+// torn reports whether the leader's clock may have been stepped since the transaction.
+func (c *clock) torn(since int64) bool {
+	return since > 0 && len(c.places) > 0 && c.places[len(c.places)-1].zxid > since
 }
 
 // stepped returns the sum of the known steps after the transaction from, up to the transaction to.
@@ -117,6 +123,21 @@ func (c *clock) doubt(a, b point) (sum time.Duration) {
 		}
 	}
 	return sum
+}
+
+// mayEnd returns how long after a a lease of length ttl, written at a, may have ended first, and the stamp then;
+// false if the log shows at each moment until b whether it had.
+func (c *clock) mayEnd(a, b point, ttl time.Duration) (after time.Duration, stamp time.Time, ok bool) {
+	for _, s := range c.steps {
+		if s.by <= 0 || s.zxid <= a.zxid || s.zxid > b.zxid {
+			continue
+		}
+		rest := max(0, ttl-c.most(a, s.point))
+		if at := c.between(a, s.point) + rest; at < ttl && at <= c.between(a, b) && (!ok || at < after) {
+			after, stamp, ok = at, s.stamp.Add(rest), true
+		}
+	}
+	return after, stamp, ok
 }
 
 // most returns the longest time that may have passed from a to b.

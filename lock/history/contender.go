@@ -29,7 +29,6 @@ type contender struct {
 	damaged  bool   // its data is not a record of this format
 	in       bool   // its turn has come
 	recorded bool   // its record has the grant
-	risk     bool   // AtRisk was emitted, for this lease
 	lapsed   bool   // Expired was emitted, for this lease
 	doubted  bool   // not seen since a gap in the log
 	fresh    bool   // created since the lock became partial

@@ -13,6 +13,7 @@
 //	recorded       the client has recorded the grant: it held the lock before this write
 //	renewed        the lease begins again
 //	at_risk        half of the lease went by without a write (derived)
+//	in_doubt       from here the whole lease may have gone by without a write, or may not (derived)
 //	expired        the whole lease went by without a write (derived)
 //	released       its client deleted the entry of a hold
 //	withdrawn      its client deleted the entry of a waiter
@@ -64,6 +65,7 @@
 //
 // A step ahead is never proved: if the leader stood still while the write waited, or the client did,
 // the log is the same. Then what depends on it is not known. at_risk, expired and [Event.Late] are only
-// told of leases that ended in both cases; a holder's lease may have ended earlier by [Holder.Doubt].
+// told of leases that ended in both cases; in_doubt is told of one that ended in only one of them, and is
+// over with the next write of the entry. A holder's lease may have ended earlier by [Holder.Doubt].
 // [Machine.Elapsed] does not count the steps as time.
 package history

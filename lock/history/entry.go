@@ -31,7 +31,7 @@ func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration
 func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	t := m.txn
 	matches := m.o.Match(lock)
-	if !matches && m.by().Known() && lock != m.o.Reaper || m.scratch(lock) {
+	if !matches && !m.instructive(lock) || m.scratch(lock) {
 		return
 	}
 	e := &contender{Name: name, czxid: t.Zxid, written: m.clock.point, stamp: stampOf(t.Time), session: t.Session, fresh: true}
@@ -57,6 +57,13 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	joined.Role = e.role(q.rules.Kind)
 	m.tell(q, joined)
 	m.touch(q)
+}
+
+// instructive reports whether an entry of a lock that does not match may tell something that matters to others:
+// the client of the present session, that it is the reaper, or a step of the leader's clock.
+func (m *Machine) instructive(lock string) bool {
+	s := m.sessions[m.txn.Session]
+	return s == nil || !s.client.Known() || lock == m.o.Reaper || m.clock.torn(s.knew)
 }
 
 // scratch reports whether the transaction creates and deletes the lock's node: clients do that to
@@ -92,7 +99,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		i = q.find(name.Node)
 	}
 	if i < 0 {
-		if !matches && m.by().Known() && lock != m.o.Reaper {
+		if !matches && !m.instructive(lock) {
 			return
 		}
 		r, err := znode.DecodeRecord(op.Data)
@@ -100,8 +107,8 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 			return
 		}
 		if !matches {
-			if r.Broken == nil { // events of other locks need the session's client
-				m.identify(lock, clientOf(&r))
+			if r.Broken == nil {
+				m.estimated(lock, &r)
 			}
 			return
 		}
@@ -182,7 +189,7 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry) {
 	late, again := c.lapsed, c.written.zxid == t.Zxid
 	m.take(c, after)
 	c.session = t.Session
-	c.written, c.stamp, c.risk, c.lapsed = m.clock.point, stampOf(t.Time), false, false
+	c.written, c.stamp, c.lapsed = m.clock.point, stampOf(t.Time), false
 	if again {
 		return // an attach writes twice
 	}
@@ -205,19 +212,24 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry) {
 	m.record(q, c)
 }
 
-// lapse emits AtRisk and Expired, once for each lease, if half of it or all of it has certainly passed
-// without a write. AtRisk is only for an entry whose turn has come.
+// lapse emits AtRisk and Expired if half of the lease or all of it has certainly passed without a write, and
+// before that InDoubt if all of it may have. AtRisk is only for an entry whose turn has come. Call lapse once
+// for each lease, when it ends.
 func (m *Machine) lapse(q *queue, c *contender) {
 	if !c.Leased() {
 		return
 	}
 	lasted, ttl := m.clock.between(c.written, m.clock.point), c.TTL()
-	if c.in && !c.risk && lasted > ttl/2+ttl/20 { // ttl/20 is a margin for the duration of a write
-		c.risk = true
+	doubt, stamp, doubtful := m.clock.mayEnd(c.written, m.clock.point, ttl)
+	if c.in && lasted > ttl/2+ttl/20 && !(doubtful && doubt <= ttl/2) { // ttl/20 is a margin for the duration of a write
 		m.tell(q, m.derived(AtRisk, q, c, ttl/2))
 	}
-	if !c.lapsed && lasted > ttl {
-		c.lapsed = true
+	if doubtful {
+		e := m.derived(InDoubt, q, c, doubt)
+		e.Time = stamp
+		m.tell(q, e)
+	}
+	if c.lapsed = lasted > ttl; c.lapsed {
 		m.tell(q, m.derived(Expired, q, c, ttl))
 	}
 }

@@ -15,6 +15,7 @@ const (
 	Recorded     Kind = "recorded"
 	Renewed      Kind = "renewed"
 	AtRisk       Kind = "at_risk"
+	InDoubt      Kind = "in_doubt"
 	Expired      Kind = "expired"
 	Released     Kind = "released"
 	Withdrawn    Kind = "withdrawn"
@@ -53,8 +54,8 @@ func (k Kind) Ends() bool {
 func (k Kind) Ensemble() bool { return k == Leader || k == Clock }
 
 // Derived reports whether the event is no write, but follows from one. Its Zxid is that of the
-// write. Its time is the write's stamp plus half of the lease, or all of it.
-func (k Kind) Derived() bool { return k == AtRisk || k == Expired }
+// write. Its time is the stamp then: that of the write plus half of the lease, or all of it.
+func (k Kind) Derived() bool { return k == AtRisk || k == InDoubt || k == Expired }
 
 // Client identifies a client by the data of its entries.
 type Client struct {

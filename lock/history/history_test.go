@@ -332,7 +332,7 @@ func TestEvents(t *testing.T) {
 				l.ahead = 0
 				l.renew(1, "l", "x", 0)
 			},
-			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "10s renewed l x", "1h0m20s clock step=1h0m0s", "1h0m20s renewed l x", "1h0m30s renewed l x"},
+			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "10s renewed l x", "1h0m20s clock step=1h0m0s", "1h0m20s in_doubt l x", "1h0m20s renewed l x", "1h0m30s renewed l x"},
 		},
 		"paused, or stepped ahead: expired is told once the lease has ended in both cases": {
 			write: func(l *tape) {
@@ -343,8 +343,25 @@ func TestEvents(t *testing.T) {
 				l.renew(1, "l", "x", 0)
 			},
 			o: Options{Match: func(n string) bool { return n == "l" }},
-			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "26s clock step=16s", "32s renewed l x",
+			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "26s clock step=16s", "30s in_doubt l x", "32s renewed l x",
 				"47s at_risk l x", "1m2s expired l x", "1m12s renewed l x late"},
+		},
+		"paused, or stepped ahead, as only another lock shows: in doubt until the next write": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").take(2, "m", "y").after(26 * sec)
+				l.ahead = 16 * sec
+				l.renew(2, "m", "y", 0).after(14*sec).do(1, del(e("l", 0))...)
+			},
+			o:    Options{Match: func(n string) bool { return n == "l" }},
+			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "26s clock step=16s", "30s in_doubt l x", "40s released l x"},
+		},
+		"paused, or stepped ahead, by less than a lease": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").after(20 * sec)
+				l.ahead = 12 * sec
+				l.renew(1, "l", "x", 0)
+			},
+			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "20s clock step=12s", "20s renewed l x"},
 		},
 		"paused, or stepped ahead: another client is not accused of deleting an entry during its lease": {
 			write: func(l *tape) {
@@ -354,7 +371,7 @@ func TestEvents(t *testing.T) {
 			},
 			o: Options{Grace: func(string) time.Duration { return 2 * sec }},
 			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "0s joined l y", "26s clock step=16s", "26s renewed l y",
-				"15s at_risk l x", "33s purged l x by=y", "33s granted l y"},
+				"30s in_doubt l x", "33s purged l x by=y", "33s granted l y"},
 		},
 		"stepped back by an hour": {
 			write: func(l *tape) {

@@ -114,8 +114,10 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	}
 	if err != nil && err.Error() != "" {
 		hint := ""
-		// The hint is about ACLs: the text of a bare ErrNoAuth is only "not authenticated".
-		if (errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth)) && !errors.Is(err, lock.ErrSASL) {
+		// The hint is about ACLs: the text of a bare ErrNoAuth is only "not authenticated". What a quota
+		// refuses matches ErrDenied too, and does not say so.
+		denied := errors.Is(err, lock.ErrDenied) && strings.Contains(err.Error(), lock.ErrDenied.Error())
+		if (denied || errors.Is(err, zk.ErrNoAuth)) && !errors.Is(err, lock.ErrSASL) {
 			hint = "; is zookeeper.auth or zookeeper.sasl in the configuration a user that the ACL there allows? holdfast doctor tells more"
 		}
 		within(func() { fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint) })

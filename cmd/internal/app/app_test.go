@@ -171,6 +171,8 @@ func TestRun(t *testing.T) {
 					return fmt.Errorf("read /a: %w", zk.ErrNoAuth)
 				case "denied":
 					return fmt.Errorf("create /a: %w", lock.ErrDenied)
+				case "quota":
+					return overQuota{}
 				}
 				return errors.New(args[0])
 			},
@@ -187,6 +189,7 @@ func TestRun(t *testing.T) {
 		{"", 0, "", ""},
 		{"fail acl", 1, "output\n", "prog: read /a: zk: not authenticated" + hint},
 		{"fail denied", 1, "output\n", "prog: create /a: access denied" + hint},
+		{"fail quota", 1, "output\n", "prog: a quota is exceeded\n"},
 		{"fail badly", 1, "output\n", "prog: badly\n"},
 		{"fail quietly", 9, "output\n", ""},
 		{"fail", 2, "", "prog: accepts 1 arg(s), received 0\nTry: prog fail --help\n"},
@@ -202,6 +205,12 @@ func TestRun(t *testing.T) {
 		}
 	}
 }
+
+// overQuota is an error of a quota: it matches ErrDenied, and no ACL is at fault.
+type overQuota struct{}
+
+func (overQuota) Error() string        { return "a quota is exceeded" }
+func (overQuota) Is(target error) bool { return target == lock.ErrDenied }
 
 func TestLogger(t *testing.T) {
 	for _, test := range []struct {

@@ -56,7 +56,7 @@ type pageData struct {
 
 type legendItem struct{ Class, Text string }
 
-var legend = []legendItem{{"waits", "waits"}, {"holds", "holds"}, {"risk", "at risk: not renewed for half of the lease"}, {"lapsed", "lease over"},
+var legend = []legendItem{{"waits", "waits"}, {"holds", "holds"}, {"risk", "at risk: not renewed for half of the lease"}, {"doubt", "not known whether the lease is over"}, {"lapsed", "lease over"},
 	{"beyond", "lease after the end of the log"}, {"deleted", "deleted by another client"}, {"broken", "broken"}}
 
 type picture struct {
@@ -164,7 +164,7 @@ func (r *Report) HTML(w io.Writer) error {
 func (d pageData) LastAt(l *Lock) string { return d.Report.moment(l.Last()) }
 
 // stageClasses are the CSS classes of stages.
-var stageClasses = map[Stage]string{Waits: "waits", Holds: "holds", AtRisk: "risk", Lapsed: "lapsed"}
+var stageClasses = map[Stage]string{Waits: "waits", Holds: "holds", AtRisk: "risk", InDoubt: "doubt", Lapsed: "lapsed"}
 
 // draw returns the picture of a lock's holders and waiters.
 func (r *Report) draw(l *Lock) picture {

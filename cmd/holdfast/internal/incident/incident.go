@@ -116,8 +116,9 @@ type Stage int
 const (
 	Waits Stage = iota
 	Holds
-	AtRisk // holds, and was not renewed for half of the lease
-	Lapsed // the lease is over
+	AtRisk  // holds, and was not renewed for half of the lease
+	InDoubt // waits or holds, unless the lease is over: that is not known
+	Lapsed  // the lease is over
 )
 
 // Span is a stage of a lane. It lasts until the next span, or the end of the lane.
@@ -197,7 +198,7 @@ func (p *part) has(o Options, e history.Event) bool {
 // standsOut reports whether an overview shows the event.
 func standsOut(e history.Event) bool {
 	switch e.Kind {
-	case history.Expired, history.AtRisk:
+	case history.Expired, history.AtRisk, history.InDoubt:
 		return e.In
 	case history.Purged, history.Swept, history.Removed, history.Broken, history.Overwritten, history.RevokeAsked, history.Vanished,
 		history.Permits, history.Leader, history.Clock, history.Restored:
@@ -301,6 +302,8 @@ func (lane *Lane) follow(e history.Event) {
 	switch e.Kind {
 	case history.AtRisk:
 		stage = AtRisk
+	case history.InDoubt:
+		stage = InDoubt
 	case history.Expired:
 		stage = Lapsed
 	case history.Broken:

@@ -3,6 +3,7 @@ package incident
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -101,6 +102,22 @@ func TestColours(t *testing.T) {
 	}
 	if got := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(coloured.String(), ""); got != plain.String() || got == coloured.String() {
 		t.Errorf("got\n%s\nwant\n%s", got, &plain)
+	}
+}
+
+// TestInDoubt: from a step of the leader's clock until the entry's next write, pictures and page mark its
+// hold as not known. The incident's clock was stepped ahead by an hour.
+func TestInDoubt(t *testing.T) {
+	r := report(t, Options{What: "orders/42"})
+	var terminal, page bytes.Buffer
+	if err := errors.Join(r.Print(&terminal, 100, false), r.HTML(&page)); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^#4 shop-3 +·+█\?{20,}◆█+┤$`).MatchString(terminal.String()) {
+		t.Errorf("the picture:\n%s", &terminal)
+	}
+	if !regexp.MustCompile(`<rect class="doubt"[^>]*><title>#4 shop-3: doubt from 12:53:31.018 to 12:53:58.522`).MatchString(page.String()) {
+		t.Errorf("the page:\n%s", &page)
 	}
 }
 

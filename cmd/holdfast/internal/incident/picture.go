@@ -12,8 +12,8 @@ import (
 
 // The characters of a picture's stages, and their colors.
 var (
-	stageChars  = map[Stage]string{Waits: "·", Holds: "█", AtRisk: "▓", Lapsed: "░"}
-	stageStyles = map[Stage]text.Style{Waits: text.Dim, Holds: text.Green, AtRisk: text.Yellow, Lapsed: text.Red}
+	stageChars  = map[Stage]string{Waits: "·", Holds: "█", AtRisk: "▓", InDoubt: "?", Lapsed: "░"}
+	stageStyles = map[Stage]text.Style{Waits: text.Dim, Holds: text.Green, AtRisk: text.Yellow, InDoubt: text.Yellow, Lapsed: text.Red}
 )
 
 // stretch is the part of a span that a picture shows, in the times of history.Machine.Elapsed.
@@ -113,9 +113,6 @@ func (p *printer) picture(l *Lock) {
 				cells[c] = char
 			}
 		}
-		for _, c := range p.doubts(lane, from, to) {
-			cells[column(c)] = p.paint(text.Yellow, "?")
-		}
 		if b := lane.Broken; b != nil {
 			if at := p.m.Elapsed(*b); at >= from && at <= to {
 				cells[column(at)] = p.paint(text.Red, "◆")
@@ -187,23 +184,10 @@ func (p *printer) breaks(wide, canvas int, column func(time.Duration) int, from,
 	}
 }
 
-// doubts returns the elapsed times, between from and to, at which the lane's lease may have ended because
-// the leader stood still, or its clock was stepped ahead instead.
-func (r *Report) doubts(lane *Lane, from, to time.Duration) (all []time.Duration) {
-	begin, end := r.m.Elapsed(lane.Spans[0].From), r.until(lane)
-	for _, e := range r.terms {
-		at := r.m.Elapsed(e)
-		if e.Kind == history.Clock && e.Step > 0 && at >= max(from, begin) && at <= min(to, end) {
-			all = append(all, at)
-		}
-	}
-	return all
-}
-
 // legend explains the characters.
 func (p *printer) legend() {
 	p.line("")
-	parts := []string{"· waits", "█ holds", "▓ at risk", "░ lease over", "╌ lease after the log's end", "┤ left by itself", "╳ deleted by another", "◆ broken", "L another leader", "C clock stepped", "? or time passed: a lease may have ended"}
+	parts := []string{"· waits", "█ holds", "▓ at risk", "? lease may be over", "░ lease over", "╌ lease after the log's end", "┤ left by itself", "╳ deleted by another", "◆ broken", "L another leader", "C clock stepped, or time passed"}
 	line := ""
 	for _, part := range parts {
 		if line != "" && text.Width(line)+3+text.Width(part) > max(40, min(100, cmpOr(p.width, 80))) {

@@ -10,13 +10,13 @@ import (
 
 // kindNames are the names of kinds in tables, if they differ from the kind.
 var kindNames = map[history.Kind]string{
-	history.AtRisk: "at risk", history.SessionEnded: "session ended", history.RevokeAsked: "asked", history.Made: "made", history.Deleted: "deleted",
+	history.AtRisk: "at risk", history.InDoubt: "in doubt", history.SessionEnded: "session ended", history.RevokeAsked: "asked", history.Made: "made", history.Deleted: "deleted",
 }
 
 // styles are the colors of kinds.
 var styles = map[history.Kind]text.Style{
 	history.Granted: text.Green, history.Attached: text.Green, history.Recorded: text.Dim, history.Renewed: text.Dim,
-	history.AtRisk: text.Yellow, history.RevokeAsked: text.Yellow, history.Leader: text.Yellow, history.Clock: text.Yellow,
+	history.AtRisk: text.Yellow, history.InDoubt: text.Yellow, history.RevokeAsked: text.Yellow, history.Leader: text.Yellow, history.Clock: text.Yellow,
 	history.Expired: text.Red, history.Purged: text.Red, history.Swept: text.Red, history.Removed: text.Red, history.Broken: text.Red,
 	history.Overwritten: text.Red, history.Vanished: text.Red, history.Restored: text.Red, history.Ended: text.Yellow,
 }
@@ -78,6 +78,8 @@ func (r *Report) say(row Row) string {
 		}
 	case history.AtRisk:
 		s = "no write for half of the lease; " + until
+	case history.InDoubt:
+		s = "from here its lease may have been over, until the next write: the log does not show whether time passed, or the leader's clock was stepped ahead"
 	case history.Expired:
 		s = "no write for the whole lease: its client does not believe in it any more"
 		if !e.In {
