@@ -47,7 +47,7 @@ func TestReaperACLs(t *testing.T) {
 	alone := b.client(lock.WithDigest("services", "services-password"))
 	private := b.lock(alone, "private")
 
-	set, err := policy.NewSet(policy.Policy{Name: "all", Match: policy.MustPattern("**"), Policy: lock.Policy{Grace: grace}, OrphanAfter: time.Second})
+	set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern("**"), Policy: lock.Policy{Name: "all", Grace: grace}, OrphanAfter: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

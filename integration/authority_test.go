@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -46,7 +46,7 @@ func TestServersOfAnotherAuthority(t *testing.T) {
 		fmt.Sprintf("secureClientPort=%d", ports[0]), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=none",
 		"ssl.keyStore.location=" + store, "ssl.keyStore.type=PEM", "ssl.trustStore.location=" + authorities, "ssl.trustStore.type=PEM",
 	}})
-	cfg, err := policy.Load(write("config.yaml", fmt.Appendf(nil, "zookeeper: {servers: [\"127.0.0.1:%d\"], session_timeout: 6s, tls: {ca_file: ca.pem}}\n", ports[0])))
+	cfg, err := config.Load(write("config.yaml", fmt.Appendf(nil, "zookeeper: {servers: [\"127.0.0.1:%d\"], session_timeout: 6s, tls: {ca_file: ca.pem}}\n", ports[0])))
 	if err != nil {
 		t.Fatal(err)
 	}

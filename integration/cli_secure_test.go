@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // testSecure: the programs work over TLS with the configured certificate and password, below a root
@@ -177,7 +177,7 @@ func TestTLSAsDocumented(t *testing.T) {
 		"/etc/zookeeper/ca.pem", testpki.File(t, "ca.pem", authority.PEM),
 	).Replace(zoo[1]), "\n")})
 	file := filepath.Join(filepath.Dir(testpki.File(t, "ca.pem", authority.PEM)), "config.yaml")
-	cfg, err := policy.Parse(file, []byte(strings.ReplaceAll(client[1], `"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf(`"127.0.0.1:%d"`, ports[0]))))
+	cfg, err := config.Parse(file, []byte(strings.ReplaceAll(client[1], `"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf(`"127.0.0.1:%d"`, ports[0]))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ func TestImports(t *testing.T) {
 		"lock/internal/place":    {},
 		"lock/internal/outbox":   {},
 		"lock/internal/calendar": {},
+		"lock/internal/rule":     {"lock/internal/clock", "lock/znode"},
 		"lock/locktest":          {"lock/znode"},
 		"lock/locktest/wire":     {},
 		"lock/internal/zkconn":   {"lock/internal/outbox"},

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/kerberos"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // Flags of TestHoldOutlivesTickets: the life of the tickets, and the number of logins before a
@@ -383,15 +383,15 @@ func TestKerberosAsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := strings.Fields(strings.Trim(here.Replace(strings.TrimPrefix(block("SERVER_JVMFLAGS="), "SERVER_JVMFLAGS=")), `"`))
-	start := func(config ...string) *bench {
-		k.secure = newSecure(t, zkserver.Options{JVMArgs: flags, Config: append([]string{block("authProvider."), "ssl.clientAuth=none"}, config...)})
+	start := func(settings ...string) *bench {
+		k.secure = newSecure(t, zkserver.Options{JVMArgs: flags, Config: append([]string{block("authProvider."), "ssl.clientAuth=none"}, settings...)})
 		ca := testpki.File(t, "ca.pem", k.authority.PEM)
 		configuration := strings.NewReplacer(":2281", k.secure.secure[strings.LastIndex(k.secure.secure, ":"):], "ca.pem", ca).Replace(here.Replace(block("```yaml\n")))
-		cfg, err := policy.Parse(dir+"/config.yaml", []byte(configuration+"\n    krb5_conf: "+k.Conf)) // the configuration ends in the section sasl
+		cfg, err := config.Parse(dir+"/config.yaml", []byte(configuration+"\n    krb5_conf: "+k.Conf)) // the configuration ends in the section sasl
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts, err := cfg.Options(t.Context(), kerberos.FromPolicy)
+		opts, err := cfg.Options(t.Context(), kerberos.FromConfig)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,7 +401,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 		}
 		defer ours.Close()
 		b := &bench{TB: t, ctx: k.ctx, servers: []string{k.plain}, root: "/locks"}
-		if len(config) == 0 {
+		if len(settings) == 0 {
 			b.zkCli(strings.Join(commands("zk> "), "\n"))
 		}
 		b.unlock(b.lock(ours, "orders/42"))

@@ -390,7 +390,7 @@ func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 	if err != nil {
 		b.Fatal(err)
 	}
-	set, err := policy.NewSet(policy.Policy{Name: "test", Match: all, Policy: lock.Policy{TTL: ttl, Grace: grace, LocalWindow: lock.NoLocalWindow}, OrphanAfter: orphanAfter})
+	set, err := policy.NewSet(policy.Rule{Match: all, Policy: lock.Policy{Name: "test", TTL: ttl, Grace: grace, LocalWindow: lock.NoLocalWindow}, OrphanAfter: orphanAfter})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -38,7 +38,7 @@ func TestPasswordRotation(t *testing.T) {
 	login := func(file string) string { return fmt.Sprintf("{user: svc, password_file: %s}", file) }
 	client := func(auth string) *lock.Client {
 		t.Helper()
-		cfg, err := policy.Load(write("config.yaml", "root: /rotated\nzookeeper: {session_timeout: 20s, "+auth+"}\n"))
+		cfg, err := config.Load(write("config.yaml", "root: /rotated\nzookeeper: {session_timeout: 20s, "+auth+"}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // saslUsers has the passwords of the tests' servers, by user.
@@ -337,7 +337,7 @@ func TestSASLAsDocumented(t *testing.T) {
 	}
 	text := strings.NewReplacer(`"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf("%q", s.secure),
 		"ca_file: ca.pem", "ca_file: ca.pem\n    cert_file: svc.pem\n    key_file: svc.key").Replace(client[1])
-	cfg := must(policy.Parse(filepath.Join(dir, "config.yaml"), []byte(text)))(t)
+	cfg := must(config.Parse(filepath.Join(dir, "config.yaml"), []byte(text)))(t)
 	locks, err := lock.Dial(s.ctx, cfg.ZooKeeper.Servers, must(cfg.Options(s.ctx))(t)...)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
@@ -321,7 +321,7 @@ func (c *console) files(command string) error {
 // TestYAMLOfDocs: the configurations in the documents can be parsed.
 func TestYAMLOfDocs(t *testing.T) {
 	for _, s := range fenced(t, "yaml") {
-		if _, err := policy.Parse(s.at, []byte(s.text)); err != nil {
+		if _, err := config.Parse(s.at, []byte(s.text)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -157,6 +157,7 @@ var packages = map[string]string{
 	"audit":    module + "/lock/history/audit",
 	"history":  module + "/lock/history",
 	"txnlog":   module + "/lock/history/txnlog",
+	"config":   module + "/lock/config",
 	"kerberos": module + "/lock/kerberos",
 	"locktest": module + "/lock/locktest",
 	"policy":   module + "/lock/policy",

@@ -54,7 +54,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		ttl = e.NextTTL()
 	}
 	if !h.t.alone() {
-		return Ticket{}, h.cannot("shares its entry with other readers of this client, and cannot be detached: take it with WithLocalWindow(0)")
+		return Ticket{}, h.cannot("shares its entry with other readers of this client, and cannot be detached: take it with WithLocalWindow(NoLocalWindow)")
 	}
 	ticket := h.ticket(ttl) // before the write: the lease lasts at least as long as the ticket says
 	begun := c.clock.Mono()

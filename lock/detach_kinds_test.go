@@ -163,13 +163,13 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestReadersWithoutAWindowShareNoEntry: readers with WithLocalWindow(0) have an entry each, even
+// TestReadersWithoutAWindowShareNoEntry: readers with WithLocalWindow(NoLocalWindow) have an entry each, even
 // if they waited together, so that each of them can be detached.
 func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding()), w.client("b")
 		writer := w.take(b.RWMutex("x").Lock)
-		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(0)).RLock)
+		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(lock.NoLocalWindow)).RLock)
 		w.unlock(writer)
 		readers := w.expectEach(queue...)
 		w.hasEntries("x", 3)
@@ -186,7 +186,7 @@ func TestDetachOfASharedEntry(t *testing.T) {
 		a, b := w.client("a", riding()), w.client("b")
 		first, other := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
 		mustBeTrue(t, pathOf(first) == pathOf(other), "entries %s and %s, want one", pathOf(first), pathOf(other))
-		fails(t, second(first.Detach(w.ctx, 0)), lock.ErrInvalid, "WithLocalWindow(0)")
+		fails(t, second(first.Detach(w.ctx, 0)), lock.ErrInvalid, "WithLocalWindow(NoLocalWindow)")
 		mustBeTrue(t, first.Err() == nil && other.Err() == nil, "%v, %v", first.Err(), other.Err())
 		third := w.take(a.RWMutex("x").RLock)
 		isTrue(t, pathOf(third) != pathOf(first), "a reader has joined one that wants to be alone")

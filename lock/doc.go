@@ -76,7 +76,7 @@
 // servers; FAILURES.md what failures do, and the remedies; SECURING.md TLS, passwords and ACLs;
 // MIGRATING.md how a lock is shared with zk.Lock, Curator and kazoo.
 //
-// Package policy says how to choose a TTL. Package schedule runs a job once a tick, shard shares
+// Package policy says how to choose a TTL, package config reads a configuration file. Package schedule runs a job once a tick, shard shares
 // shards among replicas. [Client.Check] answers a health check; the packages below observe make
 // metrics and logs of events. Package locktest is a ZooKeeper in memory for tests, admin is for
 // tools, znode specifies the format on the wire, lock/internal/queue the protocol.

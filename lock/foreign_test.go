@@ -402,7 +402,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		waiting := w.queue(w.ctx, ours, "x")
 		time.Sleep(sessionTimeout / 2)
 		w.waits(waiting)
-		mustBe(t, second(ours.Mutex("x", lock.WithLocalWindow(0)).TryLock(w.ctx)), lock.ErrHeld)
+		mustBe(t, second(ours.Mutex("x", lock.WithLocalWindow(lock.NoLocalWindow)).TryLock(w.ctx)), lock.ErrHeld)
 		w.until("their session has ended", func() bool { return len(w.entries("x")) == 1 })
 		h := w.await(waiting).hold
 

@@ -42,7 +42,7 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 		if want.Pass = 8; h.Token() != want {
 			t.Errorf("the token after eight handoffs is %v, want %v", h.Token(), want)
 		}
-		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(0))
+		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(lock.NoLocalWindow))
 		w.finish(w.pass(h, other))
 	})
 }
@@ -226,7 +226,7 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 	each(t, "without a window of its own", bools, func(w *world, without bool) {
 		var opt lock.LockOption
 		if without {
-			opt = lock.WithLocalWindow(0)
+			opt = lock.WithLocalWindow(lock.NoLocalWindow)
 		}
 		a, b := w.dial("a", riding()), w.dial("b")
 		first := w.lock(b, "x")
@@ -346,7 +346,7 @@ func TestHandoffIsToTheSame(t *testing.T) {
 		a := w.dial("a", riding())
 		h := w.lock(a, "x")
 		for _, opts := range [][]lock.LockOption{
-			{lock.WithTTL(ttl / 2)}, {lock.WithMetadata(map[string]string{"k": "v"})}, {lock.WithMaxHold(3 * ttl)}, {lock.WithLocalWindow(0)},
+			{lock.WithTTL(ttl / 2)}, {lock.WithMetadata(map[string]string{"k": "v"})}, {lock.WithMaxHold(3 * ttl)}, {lock.WithLocalWindow(lock.NoLocalWindow)},
 		} {
 			other := w.queue(w.ctx, a, "x", opts...)
 			w.unlock(h)

@@ -18,8 +18,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // observed is an observer that records its events.
@@ -65,7 +65,7 @@ func (w *world) says(o *observed, want string) {
 // leader's clock, in order.
 func TestObserver(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		cfg, err := policy.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s, local_window: 0s}, {name: default, match: \"**\", ttl: 10s, grace: 1s, local_window: 0s}]"))
+		cfg, err := config.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s, local_window: none}, {name: default, match: \"**\", ttl: 10s, grace: 1s, local_window: none}]"))
 		w.ok(err)
 		seen, too := new(observed), new(observed)
 		a := w.dial("a", lock.WithPolicies(cfg.Policies), lock.WithObserver(seen), lock.WithObserver(too))

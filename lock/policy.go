@@ -1,10 +1,9 @@
 package lock
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
 )
 
 // Defaults and limits of a lock's times. A [Policy] or an option may set other times within the
@@ -17,20 +16,21 @@ const (
 	// DefaultGrace is the grace unless a policy or an option says otherwise.
 	DefaultGrace = 2 * time.Second
 	// MinTTL is the shortest allowed TTL.
-	MinTTL = 100 * time.Millisecond
+	MinTTL = rule.MinTTL
 	// MinGrace is the shortest allowed grace. If steps of the leader's clock add up to more than
 	// half of MinGrace, the client counts the leases of earlier writes from the last step.
-	MinGrace = clock.MinGrace
+	MinGrace = rule.MinGrace
 	// DefaultLocalWindow is the time for which the goroutines of a client hand a lock off among
 	// themselves while other processes wait.
 	DefaultLocalWindow = 10 * time.Millisecond
-	// NoLocalWindow is the [Policy].LocalWindow that allows no local handoff.
-	NoLocalWindow time.Duration = -1
+	// NoLocalWindow is the local window that allows no local handoff, in a [Policy] and for
+	// [WithLocalWindow]; in a file it is written none.
+	NoLocalWindow = rule.NoLocalWindow
 	// MaxLocalWindow is the longest allowed LocalWindow.
-	MaxLocalWindow = time.Second
+	MaxLocalWindow = rule.MaxLocalWindow
 	// MaxTime is the longest allowed TTL, MaxTTL, grace, MaxHold or unlock timeout. A longer
 	// time is probably a wrong unit, and sums of longer times could overflow a time.Duration.
-	MaxTime = 365 * 24 * time.Hour
+	MaxTime = rule.MaxTime
 )
 
 // defaultPolicy is the default of [Policy].Name.
@@ -84,79 +84,27 @@ func (p Policy) WithDefaults() Policy {
 	return p
 }
 
-// Validate returns an [ErrInvalid] if a field is outside of its limits. A zero TTL, MaxTTL or Grace
-// is outside of them: call WithDefaults first.
-func (p Policy) Validate() (err error) {
-	p.Check(func(key string) bool { return err != nil }, func(key string, value time.Duration, rule string) {
-		err = invalid(key, value, "%s", rule)
-	})
-	return err
+// Validate returns an [ErrInvalid] if a field is outside of its limits. A zero TTL, MaxTTL, Grace or
+// LocalWindow is outside of them: call WithDefaults first.
+func (p Policy) Validate() error {
+	times := rule.Times{TTL: p.TTL, MaxTTL: p.MaxTTL, Grace: p.Grace, MaxHold: p.MaxHold, LocalWindow: p.LocalWindow}
+	if all := times.Check(); len(all) > 0 {
+		return invalid(all[0].Key, all[0].Value, "%s", all[0].Rule)
+	}
+	return nil
 }
 
-// Check calls refuse for each field that is outside of its limits: with the field's key in a
-// configuration, its value, and the rule. It skips the rules about keys for which refused returns
-// true.
-func (p Policy) Check(refused func(key string) bool, refuse func(key string, value time.Duration, rule string)) {
-	window := p.LocalWindow
-	if window == NoLocalWindow {
-		window = 0
-	}
-	for _, t := range []struct {
-		key               string
-		time, least, most time.Duration
-	}{
-		{"max_ttl", p.MaxTTL, MinTTL, MaxTime},
-		{"ttl", p.TTL, MinTTL, MaxTime},
-		{"grace", p.Grace, MinGrace, MaxTime},
-		{"max_hold", p.MaxHold, 0, MaxTime},
-		{"local_window", window, 0, MaxLocalWindow},
-	} {
-		if rule := timeRule(t.time, t.least, t.most); rule != "" && !refused(t.key) {
-			refuse(t.key, t.time, rule)
-		}
-	}
-	for _, t := range []struct {
-		key, than string
-		broken    bool
-		time      time.Duration
-		rule      string
-		limit     time.Duration
-	}{
-		{"ttl", "max_ttl", p.TTL > p.MaxTTL, p.TTL, "must be at most max_ttl, which is %v", p.MaxTTL},
-		{"grace", "max_ttl", p.Grace > p.MaxTTL, p.Grace, "must be at most max_ttl, which is %v", p.MaxTTL},
-		{"max_hold", "ttl", p.MaxHold != 0 && p.MaxHold < p.TTL, p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL},
-	} {
-		if t.broken && !refused(t.key) && !refused(t.than) {
-			refuse(t.key, t.time, fmt.Sprintf(t.rule, t.limit))
-		}
-	}
-}
-
-// timeRule returns the rule that a duration breaks, "" if none. Durations are whole milliseconds,
-// because entries store milliseconds.
-func timeRule(d, least, most time.Duration) string {
-	switch {
-	case d < least:
-		return fmt.Sprintf("must be at least %v", least)
-	case d > most:
-		return fmt.Sprintf("must be at most %v", most)
-	case d%time.Millisecond != 0:
-		return "must be whole milliseconds"
-	}
-	return ""
-}
-
-// checkDuration returns an ErrInvalid if an argument is outside of its limits, see timeRule.
+// checkDuration returns an ErrInvalid if an argument is outside of its limits, see rule.Duration.
 func checkDuration(argument string, d, least, most time.Duration) error {
-	if rule := timeRule(d, least, most); rule != "" {
-		return invalid(argument, d, "%s", rule)
+	if broken := rule.Duration(d, least, most); broken != "" {
+		return invalid(argument, d, "%s", broken)
 	}
 	return nil
 }
 
 // Policies has the policies of locks. Its method takes a lock's name relative to the root, and must
-// be safe for concurrent use. [github.com/holdfast-io/holdfast/lock/policy.Set] implements it with
-// the configuration file that the reaper also reads.
+// be safe for concurrent use. [github.com/holdfast-io/holdfast/lock/policy.Set] implements it,
+// and package config reads one from the configuration file that the reaper also reads.
 type Policies interface {
 	Policy(name string) Policy
 }

@@ -12,9 +12,9 @@ import (
 )
 
 func (s *sim) reaper(c *client) *reaper.Reaper {
-	set, err := policy.NewSet(policy.Policy{
-		Name: "all", Match: policy.MustPattern("**"), OrphanAfter: time.Second,
-		Policy: lock.Policy{TTL: s.ttl, Grace: s.grace},
+	set, err := policy.NewSet(policy.Rule{
+		Match: policy.MustPattern("**"), OrphanAfter: time.Second,
+		Policy: lock.Policy{Name: "all", TTL: s.ttl, Grace: s.grace},
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -14,7 +14,7 @@ import (
 type group struct {
 	text     string
 	schedule cron.Schedule // nil: a single sweep on request
-	chosen   []policy.Policy
+	chosen   []policy.Rule
 	*history
 }
 
@@ -29,7 +29,7 @@ type history struct {
 	seen    Counts    // counts of the last complete sweep
 }
 
-func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *group {
+func newGroup(text string, schedule cron.Schedule, policies []policy.Rule) *group {
 	return &group{text: text, schedule: schedule, chosen: policies, history: new(history)}
 }
 
@@ -56,8 +56,8 @@ func (t *timing) Next(now time.Time) time.Time {
 // sharesPolicy reports whether both groups have a policy of the same name, or of the same locks under
 // another name.
 func (g *group) sharesPolicy(other *group) bool {
-	return slices.ContainsFunc(g.chosen, func(p policy.Policy) bool {
-		return slices.ContainsFunc(other.chosen, func(q policy.Policy) bool { return p.Name == q.Name || p.Match == q.Match })
+	return slices.ContainsFunc(g.chosen, func(p policy.Rule) bool {
+		return slices.ContainsFunc(other.chosen, func(q policy.Rule) bool { return p.Name == q.Name || p.Match == q.Match })
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
@@ -48,13 +49,13 @@ func TestStarts(t *testing.T) {
 		{"orders/* **", ""},
 		{"*/x orders/y", ""},
 	} {
-		var policies []policy.Policy
+		var policies []policy.Rule
 		for text := range strings.FieldsSeq(tt.patterns) {
 			p, err := policy.ParsePattern(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			policies = append(policies, policy.Policy{Match: p})
+			policies = append(policies, policy.Rule{Match: p})
 		}
 		want := strings.Fields(tt.want)
 		if tt.want == "" {
@@ -68,12 +69,12 @@ func TestStarts(t *testing.T) {
 
 // TestConfigFileHasTheDefaults: the reaper's settings in config.yaml are the defaults.
 func TestConfigFileHasTheDefaults(t *testing.T) {
-	c, err := policy.Load("../config.yaml")
+	c, err := config.Load("../config.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := Options{}.withDefaults()
-	if want := (policy.Reaper{Schedule: o.Schedule, Concurrency: o.Concurrency, Batch: o.Batch, Lock: o.Lock}); c.Reaper != want {
+	if want := (config.Reaper{Schedule: o.Schedule, Concurrency: o.Concurrency, Batch: o.Batch, Lock: o.Lock}); c.Reaper != want {
 		t.Errorf("config.yaml has %+v, and the defaults are %+v", c.Reaper, want)
 	}
 	if err := (Options{}).Validate(); err != nil {
@@ -126,7 +127,7 @@ func TestHangingSweepIsOverdue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := newGroup("@every 10s", schedule, []policy.Policy{{Name: "all"}})
+		g := newGroup("@every 10s", schedule, []policy.Rule{{Policy: lock.Policy{Name: "all"}}})
 		m.schedules([]*group{g})
 		time.Sleep(10 * time.Second)
 		p := newProgress(g)
@@ -154,7 +155,7 @@ func TestSweepUsesOneConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := holding(t, "held")
 		options := func(name, match string) Options {
-			set, err := policy.NewSet(policy.Policy{Name: name, Match: policy.MustPattern(match)})
+			set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern(match), Policy: lock.Policy{Name: name}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +210,7 @@ func TestMonitorIsSafe(t *testing.T) {
 // know. The error names the policy, or the key reaper.schedule.
 func TestSchedulesAreResolved(t *testing.T) {
 	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
-	set, err := policy.NewSet(policy.Policy{Name: "a", Match: policy.MustPattern("a"), Schedule: schedule})
+	set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern("a"), Policy: lock.Policy{Name: "a"}, Schedule: schedule})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Anc
 // monotonic clock; 0 if none is known, see [znode.Entry.Judge]. If
 // the verdict is [Live], JudgeEntry also returns how long the entry stays live if it is not renewed,
 // grace included; otherwise 0.
-func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Duration) {
+func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Rule) (Verdict, time.Duration) {
 	switch {
 	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
 		return Foreign, 0
@@ -60,7 +60,7 @@ func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Poli
 // JudgeParent returns the verdict on a node that is no entry, from a single read of it, the time and
 // the policy of its name. staying is the number of its children that stay. Anchors are not counted,
 // because they are deleted with their parent. seen is as in [JudgeEntry].
-func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
+func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, p policy.Rule) Verdict {
 	switch {
 	case n.Stat.EphemeralOwner != 0:
 		return Foreign

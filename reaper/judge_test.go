@@ -42,7 +42,7 @@ func stepped(now admin.Time, n, since int64) admin.Time {
 	return now
 }
 
-var rules = policy.Policy{
+var rules = policy.Rule{
 	Policy:      lock.Policy{TTL: 10 * time.Second, MaxTTL: time.Minute, Grace: time.Second},
 	OrphanAfter: 30 * time.Second,
 }
@@ -128,7 +128,7 @@ func TestJudgeParent(t *testing.T) {
 		staying int
 		now     admin.Time
 		seen    time.Duration
-		policy  policy.Policy
+		policy  policy.Rule
 		want    Verdict
 	}{
 		{"somebody is there", mutex, 1, at(999_000, 60), time.Hour, rules, Live},

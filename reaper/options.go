@@ -80,7 +80,7 @@ func (o Options) reloaded(next Options) Options {
 }
 
 // scheduleOf returns the schedule of a policy: its own, or else that of the options.
-func (o Options) scheduleOf(p policy.Policy) string { return cmp.Or(p.Schedule, o.Schedule) }
+func (o Options) scheduleOf(p policy.Rule) string { return cmp.Or(p.Schedule, o.Schedule) }
 
 // schedules returns each schedule once, in the order of the policies.
 func (o Options) schedules() (texts []string) {

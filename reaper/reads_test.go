@@ -268,7 +268,7 @@ func TestDeletesKeepTheirOrder(t *testing.T) {
 func TestRememberedByItsPolicy(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
-		quick := policy.Policy{Name: "quick", Match: w.pattern("quick/*"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: 2 * time.Second}
+		quick := policy.Rule{Match: w.pattern("quick/*"), Policy: lock.Policy{Name: "quick", TTL: ttl, Grace: grace}, OrphanAfter: 2 * time.Second}
 		r := w.reaper("reaper", reaper.Options{Policies: w.policies(quick)})
 		w.mustSweep(r)
 		w.dead(z, "quick/a")

@@ -248,7 +248,7 @@ func (e lostError) Unwrap() []error { return []error{e.error, e.hold} }
 
 // starts returns the nodes where the walks of a sweep begin. Together the walks visit each lock that
 // a policy can match, and none twice.
-func starts(policies []policy.Policy) []string {
+func starts(policies []policy.Rule) []string {
 	var names []string
 	for _, p := range policies {
 		names = append(names, p.Match.Prefix())

@@ -25,7 +25,7 @@ func (w *world) named(name string) *policy.Set { return w.namedFor(name, "**") }
 
 func (w *world) namedFor(name, match string) *policy.Set {
 	w.Helper()
-	set, err := policy.NewSet(policy.Policy{Name: name, Match: w.pattern(match), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphan})
+	set, err := policy.NewSet(policy.Rule{Match: w.pattern(match), Policy: lock.Policy{Name: name, TTL: ttl, Grace: grace}, OrphanAfter: orphan})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func TestLongOutageIsLoggedAgain(t *testing.T) {
 func TestStartIsLoggedInOneLine(t *testing.T) {
 	simulate(t, func(w *world) {
 		about := reaper.About{Version: "v1.2.3", File: "config.yaml", Servers: w.Servers(), Root: "/locks"}
-		set := w.policies(policy.Policy{Name: "often", Match: w.pattern("often/*"), Schedule: "@every 10s"})
+		set := w.policies(policy.Rule{Match: w.pattern("often/*"), Policy: lock.Policy{Name: "often"}, Schedule: "@every 10s"})
 		first := w.reaper("first", reaper.Options{Policies: set, Monitor: reaper.NewMonitor(about)})
 		defer w.run(first)()
 		time.Sleep(time.Second)
@@ -238,7 +238,7 @@ func TestFailuresAreCounted(t *testing.T) {
 func TestReload(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
-		slow := w.policies(policy.Policy{Name: "seldom", Match: w.pattern("seldom/*"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphan, Schedule: "@every 1h"})
+		slow := w.policies(policy.Rule{Match: w.pattern("seldom/*"), Policy: lock.Policy{Name: "seldom", TTL: ttl, Grace: grace}, OrphanAfter: orphan, Schedule: "@every 1h"})
 		o := reaper.Options{Policies: slow, Schedule: "@every 10s"}
 		r := w.reaper("reaper", o)
 		stop := w.run(r)

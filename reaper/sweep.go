@@ -75,7 +75,7 @@ func (s *sweep) run(ctx context.Context) error {
 	return nil
 }
 
-func (s *sweep) covers(p policy.Policy) bool { return s.report.Policies[p.Name] != nil }
+func (s *sweep) covers(p policy.Rule) bool { return s.report.Policies[p.Name] != nil }
 
 // visit sweeps a node and all nodes below it. It reports whether the node will be deleted or does
 // not exist.
@@ -277,7 +277,7 @@ type judged struct {
 }
 
 // judgeEntries reads, judges and counts the entries of a lock.
-func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode.Name, now instant, p policy.Policy) judged {
+func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode.Name, now instant, p policy.Rule) judged {
 	found := judged{wait: lock.MaxTime}
 	for _, name := range entries {
 		path := parent + "/" + name.Node
@@ -311,7 +311,7 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 
 // judgeParent judges and counts a node that is no entry. staying is the number of its children that
 // stay, without anchors.
-func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Policy) deletion {
+func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Rule) deletion {
 	if n.Ours() && n.Kind != znode.Dir {
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}

@@ -105,14 +105,13 @@ func (w *world) reaper(label string, o reaper.Options) *reaper.Reaper {
 }
 
 // policies returns the given policies, then one with kept parents, and one for all other locks.
-func (w *world) policies(more ...policy.Policy) *policy.Set {
+func (w *world) policies(more ...policy.Rule) *policy.Set {
 	w.Helper()
-	times := lock.Policy{TTL: ttl, Grace: grace}
-	keep := times
-	keep.KeepParent = true
+	keep := lock.Policy{Name: "kept", TTL: ttl, Grace: grace, KeepParent: true}
+	rest := lock.Policy{Name: "all", TTL: ttl, Grace: grace}
 	set, err := policy.NewSet(append(more,
-		policy.Policy{Name: "kept", Match: w.pattern("kept/*"), Policy: keep, OrphanAfter: orphan},
-		policy.Policy{Name: "all", Match: w.pattern("**"), Policy: times, OrphanAfter: orphan},
+		policy.Rule{Match: w.pattern("kept/*"), Policy: keep, OrphanAfter: orphan},
+		policy.Rule{Match: w.pattern("**"), Policy: rest, OrphanAfter: orphan},
 	)...)
 	if err != nil {
 		w.Fatal(err)
@@ -431,8 +430,8 @@ func TestRenewedSinceItWasRead(t *testing.T) {
 func TestWalkersShareASample(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Policies: w.policies(policy.Policy{
-			Name: "short", Match: w.pattern("short/*"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: time.Second,
+		r := w.reaper("reaper", reaper.Options{Policies: w.policies(policy.Rule{
+			Match: w.pattern("short/*"), Policy: lock.Policy{Name: "short", TTL: ttl, Grace: grace}, OrphanAfter: time.Second,
 		})})
 		w.mustSweep(r)
 		w.create(z, "/locks/short", "theirs", 0)
@@ -596,10 +595,10 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 func TestPoliciesHaveTheirSchedules(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
-		times := lock.Policy{TTL: ttl, Grace: grace}
+		often, seldom := lock.Policy{Name: "often", TTL: ttl, Grace: grace}, lock.Policy{Name: "seldom", TTL: ttl, Grace: grace}
 		set := w.policies(
-			policy.Policy{Name: "often", Match: w.pattern("often/*"), Policy: times, OrphanAfter: orphan, Schedule: "@every 10s"},
-			policy.Policy{Name: "seldom", Match: w.pattern("seldom/*"), Policy: times, OrphanAfter: orphan, Schedule: "@every 1h"})
+			policy.Rule{Match: w.pattern("often/*"), Policy: often, OrphanAfter: orphan, Schedule: "@every 10s"},
+			policy.Rule{Match: w.pattern("seldom/*"), Policy: seldom, OrphanAfter: orphan, Schedule: "@every 1h"})
 		r := w.reaper("reaper", reaper.Options{Policies: set, Schedule: "@every 10m"})
 		ctx, stop := context.WithCancel(w.ctx)
 		ended := make(chan error)

@@ -51,7 +51,7 @@ func TestDamagedNodeIsLoggedOnce(t *testing.T) {
 // counts as failed.
 func TestReaperThatWaitsForItsOwnEntry(t *testing.T) {
 	simulate(t, func(w *world) {
-		own := policy.Policy{Name: "own", Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{TTL: ttl, Grace: time.Minute}}
+		own := policy.Rule{Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{Name: "own", TTL: ttl, Grace: time.Minute}}
 		r := w.reaper("reaper", reaper.Options{Policies: w.policies(own), Schedule: "@every 1s"})
 		defer w.run(r)()
 		time.Sleep(time.Second)

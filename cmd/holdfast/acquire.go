@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // effectiveTTL returns asked, or the TTL of the lock's policy if asked is 0. It fails if the TTL or
 // the name is not allowed.
-func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Duration, error) {
+func effectiveTTL(cfg *config.Config, name string, asked time.Duration) (time.Duration, error) {
 	if err := znode.CheckName(name); err != nil {
 		return 0, app.Usage("%w", err)
 	}
@@ -42,7 +42,7 @@ func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Du
 // take connects, and acquires the lock, or attaches to the ticket's hold if there is a ticket.
 // Connecting and acquiring together take at most --wait; with --wait 0, at most two session timeouts.
 // Without --quiet, take tells the user after patience which client has the lock.
-func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
+func (f *runFlags) take(ctx context.Context, cfg *config.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
 	limited := ctx
 	switch {
 	case f.wait > 0:

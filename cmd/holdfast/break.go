@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -86,7 +87,7 @@ to go is gone when --wait is over.`,
 			if err := f.check(args[0], cmd.Flags().Changed("wait")); err != nil {
 				return err
 			}
-			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, tree admin.Tree) error {
+			return withTree(cmd, flags, func(cfg *config.Config, locks *lock.Client, tree admin.Tree) error {
 				return f.run(cmd, cfg.Policies.For(args[0]), tree, args[0])
 			})
 		},
@@ -122,7 +123,7 @@ func (f *breakFlags) check(name string, waits bool) error {
 	return nil
 }
 
-func (f *breakFlags) run(cmd *cobra.Command, p policy.Policy, tree admin.Tree, name string) error {
+func (f *breakFlags) run(cmd *cobra.Command, p policy.Rule, tree admin.Tree, name string) error {
 	ctx := cmd.Context()
 	state, err := tree.Inspect(ctx, name)
 	if err != nil {

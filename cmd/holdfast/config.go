@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 func newConfig(flags *app.Flags) *cobra.Command {
@@ -127,7 +127,7 @@ func configFiles(flags *app.Flags, args []string) ([]string, error) {
 func checkFile(ctx context.Context, file string, passwords bool) (checked, error) {
 	c := checked{File: file}
 	cfg, err := app.LoadFile(ctx, file)
-	var mistakes *policy.ConfigError
+	var mistakes *config.Error
 	switch {
 	case errors.As(err, &mistakes):
 		for _, m := range mistakes.Mistakes {
@@ -142,7 +142,7 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 		if err = app.CheckReapers(cfg); err != nil {
 			err = fmt.Errorf("%s: %w", file, err)
 		} else if passwords { // the errors of Options name the file and the key
-			err = app.ForEachRoot(cfg, func(n policy.Named) error {
+			err = app.ForEachRoot(cfg, func(n config.Named) error {
 				_, err := app.Options(ctx, n.Config)
 				return err
 			})
@@ -163,7 +163,7 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 }
 
 // notes returns what is allowed in a configuration, and probably not meant.
-func notes(cfg *policy.Config) (all []string) {
+func notes(cfg *config.Config) (all []string) {
 	for _, n := range cfg.Each() {
 		of := ""
 		if n.Name != "" {

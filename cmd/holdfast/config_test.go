@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // TestConfigNotes: config check tells of a pattern with characters that are wildcards elsewhere, and of
@@ -21,7 +21,7 @@ func TestConfigNotes(t *testing.T) {
 	if err != nil || !c.OK || len(c.Notes) != 2 || !strings.HasPrefix(c.Notes[0], "policy brief: ttl 5s is not longer than") || !strings.HasPrefix(c.Notes[1], "policy numbers: match orders/[0-9]*: only * and **") {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if all := notes(policy.Default()); len(all) != 0 {
+	if all := notes(config.Default()); len(all) != 0 {
 		t.Errorf("the defaults have %q", all)
 	}
 }

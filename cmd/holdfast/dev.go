@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 const (
@@ -87,7 +87,7 @@ Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 // listenDev opens a port on loopback for each member: the port of listen and the ports after it; for
 // port 0, any free ports.
 func listenDev(listen string, members int) ([]net.Listener, error) {
-	address, err := policy.ParseListen(listen)
+	address, err := config.ParseListen(listen)
 	if err != nil {
 		return nil, app.Usage("--listen %q: %w", listen, err)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/incident"
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/history"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
-	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -109,7 +109,7 @@ type inquiry struct {
 
 // inquire returns the query of the flags and the argument name. A duration counts back from now. A
 // time of day means its latest occurrence up to end.
-func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Time) (q inquiry, err error) {
+func (f *historyFlags) inquire(cfg *config.Config, name string, now, end time.Time) (q inquiry, err error) {
 	what, err := chosen(name)
 	if err != nil {
 		return q, err

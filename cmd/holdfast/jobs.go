@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
 
@@ -40,7 +40,7 @@ Exit status: 1 if some nodes could not be read, or are not the record of a job.`
   holdfast jobs --json | jq '.jobs[] | select(.runs[0].outcome != "done")'`,
 		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
+			return withTree(cmd, flags, func(_ *config.Config, locks *lock.Client, tree admin.Tree) error {
 				jobs, unread := schedule.List(cmd.Context(), locks, path)
 				if cmd.Context().Err() != nil || unread != nil && len(jobs) == 0 {
 					return unread // there may be jobs
@@ -86,7 +86,7 @@ holdfast jobs shows a NEXT that is too late, correct the clock and forget the jo
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, _ admin.Tree) error {
+			return withTree(cmd, flags, func(_ *config.Config, locks *lock.Client, _ admin.Tree) error {
 				err := schedule.Forget(cmd.Context(), locks, path, args[0])
 				if errors.Is(err, zk.ErrNoNode) {
 					return fmt.Errorf("job %q: there is no record of it below %s", args[0], path)

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -71,7 +72,7 @@ are told.`,
 			if f.interval < minInterval {
 				return app.Usage("--interval %v: must be at least %v", f.interval, minInterval)
 			}
-			return withTree(cmd, flags, func(_ *policy.Config, _ *lock.Client, tree admin.Tree) error {
+			return withTree(cmd, flags, func(_ *config.Config, _ *lock.Client, tree admin.Tree) error {
 				if f.watch {
 					read := func(ctx context.Context) (list.Listing, error) { return f.read(ctx, tree, what, new(list.Progress)) }
 					return f.watchList(cmd, read)
@@ -239,7 +240,7 @@ func coloured(cmd *cobra.Command) bool {
 
 // withTree connects with the configuration of the flags and with the options, calls f, and closes
 // the client.
-func withTree(cmd *cobra.Command, flags *app.Flags, f func(*policy.Config, *lock.Client, admin.Tree) error, opts ...lock.Option) error {
+func withTree(cmd *cobra.Command, flags *app.Flags, f func(*config.Config, *lock.Client, admin.Tree) error, opts ...lock.Option) error {
 	cfg, err := flags.Load(cmd.Context())
 	if err != nil {
 		return err

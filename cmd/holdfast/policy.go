@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -100,7 +100,7 @@ type trialSettings struct {
 	Schedule    string `json:"schedule"`
 }
 
-func try(cfg *policy.Config, name string) trial {
+func try(cfg *config.Config, name string) trial {
 	p := cfg.Policies.For(name)
 	t := trial{Name: name, Policy: p.Name, Match: p.Match.String(), Passed: []passedBy{}}
 	for _, earlier := range cfg.Policies.All() {
@@ -112,7 +112,7 @@ func try(cfg *policy.Config, name string) trial {
 	schedule := cmp.Or(p.Schedule, cfg.Reaper.Schedule, reaper.DefaultSchedule)
 	t.Gets = trialSettings{
 		TTL: p.TTL.String(), MaxTTL: p.MaxTTL.String(), Grace: p.Grace.String(), MaxHold: limit(p.MaxHold),
-		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, LocalWindow: max(0, p.LocalWindow).String(),
+		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, LocalWindow: app.Window(p.LocalWindow),
 		Schedule: schedule,
 	}
 	return t

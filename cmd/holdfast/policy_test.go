@@ -7,14 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // TestPolicyShowsEveryKey: a change of any key of a policy changes the text and the JSON document that
 // policy test prints.
 func TestPolicyShowsEveryKey(t *testing.T) {
-	show := func(p policy.Policy) (table, document string) {
-		cfg := policy.Default()
+	show := func(p policy.Rule) (table, document string) {
+		cfg := config.Default()
 		var err error
 		if cfg.Policies, err = policy.NewSet(p); err != nil {
 			t.Fatal(err)
@@ -30,9 +32,9 @@ func TestPolicyShowsEveryKey(t *testing.T) {
 		}
 		return out.String(), string(doc)
 	}
-	before := policy.Policy{Name: "a", Match: policy.MustPattern("x")}
+	before := policy.Rule{Match: policy.MustPattern("x"), Policy: lock.Policy{Name: "a"}}
 	table, document := show(before)
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Policy]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Rule]()) {
 		p := before
 		switch v := reflect.ValueOf(&p).Elem().FieldByIndex(f.Index); {
 		case f.Anonymous:

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -38,7 +38,7 @@ Exit status: 1 if no client holds the lock, or another library does.`,
 			if err := znode.CheckReason(reason); err != nil {
 				return app.Usage("--reason: %w", err)
 			}
-			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
+			return withTree(cmd, flags, func(_ *config.Config, locks *lock.Client, tree admin.Tree) error {
 				state, err := tree.Inspect(cmd.Context(), args[0]) // first, because holders may obey at once
 				if err != nil {
 					return fmt.Errorf("revoke %q: %w", args[0], err)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // envProgram makes the test binary run as holdfast.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestEffectiveTTL(t *testing.T) {
-	cfg, err := policy.Parse("config.yaml", []byte(`policies: [{name: quick, match: quick, ttl: 500ms}, {name: slow, match: "slow/*", ttl: 5m, max_ttl: 10m}]`))
+	cfg, err := config.Parse("config.yaml", []byte(`policies: [{name: quick, match: quick, ttl: 500ms}, {name: slow, match: "slow/*", ttl: 5m, max_ttl: 10m}]`))
 	if err != nil {
 		t.Fatal(err)
 	}

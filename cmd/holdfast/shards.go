@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/shard"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -48,7 +48,7 @@ Exit status: 1 if there is no such group, or something could not be read.`,
 		},
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
+			return withTree(cmd, flags, func(_ *config.Config, locks *lock.Client, tree admin.Tree) error {
 				groups, err := readGroups(cmd, locks, tree, args, fast)
 				if err != nil && groups == nil {
 					return err

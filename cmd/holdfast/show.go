@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -44,7 +44,7 @@ or its name is another.`,
 			if err := znode.CheckName(name); err != nil {
 				return app.Usage("%w", err)
 			}
-			return withTree(cmd, flags, func(cfg *policy.Config, _ *lock.Client, tree admin.Tree) error {
+			return withTree(cmd, flags, func(cfg *config.Config, _ *lock.Client, tree admin.Tree) error {
 				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), Policy: cfg.Policies.For(name), Unconfigured: flags.File() == ""}
 				var err error
 				q.Time, err = tree.Now(cmd.Context()) // Inspect judges leases by this sample of ensemble time

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -37,7 +37,7 @@ one. What an ACL forbids is told, and is no failure.`,
   holdfast sweep --json | jq .total.deleted`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, _ admin.Tree) error {
+			return withTree(cmd, flags, func(cfg *config.Config, locks *lock.Client, _ admin.Tree) error {
 				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
 				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report says what Info would
 				o := app.ReaperOptions(cfg)

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
@@ -135,7 +136,7 @@ func (f *tickFlags) inUTC() string {
 }
 
 // runTick runs the command once for each tick that this process takes; see [schedule.Job.Once].
-func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string, args []string) error {
+func (f *runFlags) runTick(ctx context.Context, cfg *config.Config, name string, args []string) error {
 	ttl, err := effectiveTTL(cfg, "jobs/"+name, f.ttl)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // keys are changed keys of a configuration.
@@ -28,7 +28,7 @@ func (k *keys) add(key string, old, next any) bool {
 }
 
 // changedTogether returns the changed keys that all roots share and that need a restart.
-func changedTogether(old, next *policy.Config) (changed keys) {
+func changedTogether(old, next *config.Config) (changed keys) {
 	changed.add("log", old.Log, next.Log)
 	changed.add("reaper.listen, hosts or show_metadata", old.Status, next.Status)
 	return changed
@@ -36,7 +36,7 @@ func changedTogether(old, next *policy.Config) (changed keys) {
 
 // changedForGood returns the changed keys of a root that need a restart. elsewhere means that the
 // root's node or servers have changed, so that the root has other locks.
-func changedForGood(old, next *policy.Config) (changed keys, elsewhere bool) {
+func changedForGood(old, next *config.Config) (changed keys, elsewhere bool) {
 	a, b := old.ZooKeeper, next.ZooKeeper
 	elsewhere = changed.add("zookeeper.servers", a.Servers, b.Servers)
 	elsewhere = changed.add("root", old.Root, next.Root) || elsewhere

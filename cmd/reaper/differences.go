@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
@@ -14,21 +16,21 @@ const maxDifferences = 50
 // comparedKeys are the keys of a policy except its name.
 var comparedKeys = []struct {
 	key   string
-	value func(policy.Policy) any
+	value func(policy.Rule) any
 }{
-	{"match", func(p policy.Policy) any { return p.Match }},
-	{"ttl", func(p policy.Policy) any { return p.TTL }},
-	{"max_ttl", func(p policy.Policy) any { return p.MaxTTL }},
-	{"grace", func(p policy.Policy) any { return p.Grace }},
-	{"max_hold", func(p policy.Policy) any { return p.MaxHold }},
-	{"keep_parent", func(p policy.Policy) any { return p.KeepParent }},
-	{"local_window", func(p policy.Policy) any { return max(0, p.LocalWindow) }},
-	{"orphan_after", func(p policy.Policy) any { return p.OrphanAfter }},
-	{"schedule", func(p policy.Policy) any { return cmp.Or(p.Schedule, "the reaper's") }},
+	{"match", func(p policy.Rule) any { return p.Match }},
+	{"ttl", func(p policy.Rule) any { return p.TTL }},
+	{"max_ttl", func(p policy.Rule) any { return p.MaxTTL }},
+	{"grace", func(p policy.Rule) any { return p.Grace }},
+	{"max_hold", func(p policy.Rule) any { return p.MaxHold }},
+	{"keep_parent", func(p policy.Rule) any { return p.KeepParent }},
+	{"local_window", func(p policy.Rule) any { return app.Window(p.LocalWindow) }},
+	{"orphan_after", func(p policy.Rule) any { return p.OrphanAfter }},
+	{"schedule", func(p policy.Rule) any { return cmp.Or(p.Schedule, "the reaper's") }},
 }
 
 // differences returns a text for each change of a root's policies, schedule and limits.
-func differences(old, next *policy.Config) (all []string) {
+func differences(old, next *config.Config) (all []string) {
 	add := func(key string, now, before any) {
 		if now != before {
 			all = append(all, fmt.Sprintf("%s: %v, was %v", key, now, before))
@@ -40,8 +42,8 @@ func differences(old, next *policy.Config) (all []string) {
 	add("reaper.batch", b.Batch, a.Batch)
 	add("reaper.max_deletes_per_second", b.MaxDeletesPerSecond, a.MaxDeletesPerSecond)
 	before, now := old.Policies.All(), next.Policies.All()
-	find := func(list []policy.Policy, name string) int {
-		return slices.IndexFunc(list, func(p policy.Policy) bool { return p.Name == name })
+	find := func(list []policy.Rule, name string) int {
+		return slices.IndexFunc(list, func(p policy.Rule) bool { return p.Name == name })
 	}
 	for _, p := range before {
 		if find(now, p.Name) < 0 {

@@ -10,15 +10,16 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // TestDifferences: each changed key is listed with its new and its old value. Policies that are added,
 // removed or reordered are listed, too.
 func TestDifferences(t *testing.T) {
-	parse := func(text string) *policy.Config {
+	parse := func(text string) *config.Config {
 		t.Helper()
-		cfg, err := policy.Parse("config.yaml", []byte(text))
+		cfg, err := config.Parse("config.yaml", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +86,8 @@ func TestReloadLogsWhatNeedsARestart(t *testing.T) {
 
 // TestComparedKeys: comparedKeys has a key for each field of a policy except its name.
 func TestComparedKeys(t *testing.T) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Policy]()) {
-		var p policy.Policy
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Rule]()) {
+		var p policy.Rule
 		switch v := reflect.ValueOf(&p).Elem().FieldByIndex(f.Index); {
 		case f.Anonymous || f.Name == "Name":
 			continue
@@ -101,7 +102,7 @@ func TestComparedKeys(t *testing.T) {
 		}
 		changed := 0
 		for _, k := range comparedKeys {
-			if k.value(p) != k.value(policy.Policy{}) {
+			if k.value(p) != k.value(policy.Rule{}) {
 				changed++
 			}
 		}

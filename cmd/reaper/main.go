@@ -33,7 +33,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -96,7 +96,7 @@ type program struct {
 func (p *program) run(cmd *cobra.Command) error {
 	once := p.once || p.dryRun
 	if p.address != "" {
-		address, err := policy.ParseListen(p.address)
+		address, err := config.ParseListen(p.address)
 		if err != nil {
 			return app.Usage("--listen %q: %w", p.address, err)
 		}
@@ -126,7 +126,7 @@ func (p *program) run(cmd *cobra.Command) error {
 }
 
 // load reads and checks the configuration.
-func (p *program) load(ctx context.Context) (*policy.Config, error) {
+func (p *program) load(ctx context.Context) (*config.Config, error) {
 	cfg, err := p.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (p *program) load(ctx context.Context) (*policy.Config, error) {
 }
 
 // options returns the options of a root's reaper, with a new monitor.
-func (p *program) options(n policy.Named, log *zerolog.Logger) reaper.Options {
+func (p *program) options(n config.Named, log *zerolog.Logger) reaper.Options {
 	o := app.ReaperOptions(n.Config)
 	o.DryRun, o.Log = p.dryRun, log
 	o.Monitor = reaper.NewMonitor(reaper.About{Name: n.Name, Version: app.Version(), File: p.File(), Servers: n.ZooKeeper.Servers, Root: n.Root})
@@ -144,7 +144,7 @@ func (p *program) options(n policy.Named, log *zerolog.Logger) reaper.Options {
 }
 
 // logger returns a logger that adds the root's name, if it has one.
-func logger(log zerolog.Logger, n policy.Named) zerolog.Logger {
+func logger(log zerolog.Logger, n config.Named) zerolog.Logger {
 	if n.Name == "" {
 		return log
 	}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
 // sweep makes one pass over each root and prints the report, or a list of reports if the
 // configuration has named roots.
-func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) error {
+func (p *program) sweep(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	errs, shown := p.errs, (*bar)(nil)
 	if to, ok := p.errs.(terminal); ok && app.IsTerminal(to) {
 		shown = newBar(to)
@@ -27,7 +27,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) 
 	log := app.Logger(cfg.Log, errs)
 	var reports []reaper.Report
 	elsewhere := true // all errors say that another reaper is the active one
-	wrong := app.ForEachRoot(cfg, func(n policy.Named) error {
+	wrong := app.ForEachRoot(cfg, func(n config.Named) error {
 		report, err := p.sweepRoot(ctx, n, logger(log, n), shown)
 		elsewhere = elsewhere && (err == nil || report != nil && report.Skipped != "")
 		if report != nil {
@@ -52,7 +52,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) 
 const statusElsewhere = 3
 
 // sweepRoot makes one pass over a root. The report is nil if the pass did not begin.
-func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Logger, shown *bar) (_ *reaper.Report, err error) {
+func (p *program) sweepRoot(ctx context.Context, n config.Named, log zerolog.Logger, shown *bar) (_ *reaper.Report, err error) {
 	locks, err := app.DialChecked(ctx, n.Config, log)
 	if err != nil {
 		return nil, err

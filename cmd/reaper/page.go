@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 	"github.com/holdfast-io/holdfast/reaper/status"
 )
@@ -22,7 +22,7 @@ type page struct {
 }
 
 // listen opens the address of the status page. The page is nil if the configuration has no address.
-func listen(ctx context.Context, s policy.Status, log zerolog.Logger) (*page, error) {
+func listen(ctx context.Context, s config.Status, log zerolog.Logger) (*page, error) {
 	if s.Listen == "" {
 		return nil, nil
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -21,8 +21,8 @@ const unlockTimeout = 5 * time.Second
 
 // root is a root that a daemon sweeps.
 type root struct {
-	policy.Named                // configuration at its start
-	inForce      *policy.Config // configuration of the last reload
+	config.Named                // configuration at its start
+	inForce      *config.Config // configuration of the last reload
 	daemon       *reaper.Daemon
 	log          zerolog.Logger
 	stop         context.CancelFunc
@@ -36,7 +36,7 @@ type livePolicies struct{ *reaper.Monitor }
 // Policy implements [lock.Policies].
 func (l livePolicies) Policy(name string) lock.Policy { return l.Policies().Policy(name) }
 
-func (d *daemon) newRoot(n policy.Named) (*root, error) {
+func (d *daemon) newRoot(n config.Named) (*root, error) {
 	r := &root{Named: n, inForce: n.Config, log: logger(d.log, n)}
 	o := d.options(n, &r.log)
 	var err error
@@ -88,7 +88,7 @@ func (d *daemon) keepSwept(ctx context.Context, r *root) error {
 // setRoots sets the roots to sweep. It stops removed roots before it starts new ones, because a new
 // root may have the node of a removed one. It returns the changes, and the changed keys that need a
 // restart. It does not fail if app.CheckReapers has accepted the configuration.
-func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, later []string, err error) {
+func (d *daemon) setRoots(ctx context.Context, each []config.Named) (changed, later []string, err error) {
 	var roots, begun []*root
 	for _, n := range each {
 		r := d.same(n)
@@ -130,7 +130,7 @@ func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, la
 
 // same returns the running root for n, or nil: the root of the same name and, if it has a name,
 // with the same locks.
-func (d *daemon) same(n policy.Named) *root {
+func (d *daemon) same(n config.Named) *root {
 	for _, r := range d.roots {
 		if _, elsewhere := changedForGood(r.Config, n.Config); r.Name == n.Name && (n.Name == "" || !elsewhere) {
 			return r
@@ -141,7 +141,7 @@ func (d *daemon) same(n policy.Named) *root {
 
 // reload applies a new configuration to the root. It returns the changes, and the changed keys
 // that need a restart.
-func (r *root) reload(n policy.Named) (changed, later []string, err error) {
+func (r *root) reload(n config.Named) (changed, later []string, err error) {
 	fixed, elsewhere := changedForGood(r.Config, n.Config)
 	for _, key := range fixed {
 		later = append(later, r.of(key))

@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // daemon sweeps all roots by schedule. It belongs to one goroutine, which starts and stops the
@@ -19,7 +19,7 @@ import (
 type daemon struct {
 	*program
 	log     zerolog.Logger
-	began   *policy.Config // configuration at the start, for keys that need a restart
+	began   *config.Config // configuration at the start, for keys that need a restart
 	roots   []*root        // running roots, in the order of the configuration
 	several atomic.Bool    // there are several roots
 	page    *page          // status page; nil if there is none
@@ -41,7 +41,7 @@ func (p *program) listen(ctx context.Context) {
 
 // serve sweeps all roots by schedule until ctx ends. It waits for ZooKeeper, both at the start
 // and after an outage.
-func (p *program) serve(ctx context.Context, cfg *policy.Config) error {
+func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	d := &daemon{program: p, log: app.Logger(cfg.Log, p.errs), began: cfg, ended: make(chan *root)}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -188,7 +188,9 @@ var holdfastRoles = map[string]role{
 		e := c.Election(name)
 		return held(func(ctx context.Context) (*lock.Leadership, error) { return e.Campaign(ctx, "node1:8080") })
 	})},
-	strictly: {title: "Holdfast, no window", open: openTaking(func(c *lock.Client, name string) take { return held(c.Mutex(name, lock.WithLocalWindow(0)).Lock) })},
+	strictly: {title: "Holdfast, no window", open: openTaking(func(c *lock.Client, name string) take {
+		return held(c.Mutex(name, lock.WithLocalWindow(lock.NoLocalWindow)).Lock)
+	})},
 	apart: {title: "Holdfast, an entry each", open: openTaking(func(c *lock.Client, name string) take {
 		// Requests with different metadata never share an entry.
 		own := map[string]string{"contender": strconv.FormatInt(contenders.Add(1), 10)}

@@ -96,9 +96,9 @@ func openSweeper(ctx context.Context, s *site, f *forest, orphanAfter time.Durat
 	f.at = s.newPath() // all trials of the experiment use this forest
 	w := &sweeper{forest: f, site: s}
 	var err error
-	w.policies, err = policy.NewSet(policy.Policy{
-		Name: "all", Match: policy.MustPattern("**"), OrphanAfter: orphanAfter,
-		Policy: lock.Policy{TTL: 2 * sessionTimeout, Grace: lock.MinGrace},
+	w.policies, err = policy.NewSet(policy.Rule{
+		Match: policy.MustPattern("**"), OrphanAfter: orphanAfter,
+		Policy: lock.Policy{Name: "all", TTL: 2 * sessionTimeout, Grace: lock.MinGrace},
 	})
 	if err != nil {
 		return nil, err

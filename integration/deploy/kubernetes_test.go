@@ -24,6 +24,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 
 	"github.com/holdfast-io/holdfast/integration/testpki"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
@@ -206,7 +207,7 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := policy.Load(file)
+		c, err := config.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,8 @@ type monitor struct {
 func newMonitor() *monitor {
 	now := time.Now()
 	set, err := policy.NewSet(
-		policy.Policy{Name: "imports", Match: policy.MustPattern("imports/**"), Policy: lock.Policy{TTL: 5 * time.Minute}},
-		policy.Policy{Name: "orders", Match: policy.MustPattern("orders/**"), Policy: lock.Policy{TTL: time.Minute}, Schedule: "@every 15s"},
+		policy.Rule{Match: policy.MustPattern("imports/**"), Policy: lock.Policy{Name: "imports", TTL: 5 * time.Minute}},
+		policy.Rule{Match: policy.MustPattern("orders/**"), Policy: lock.Policy{Name: "orders", TTL: time.Minute}, Schedule: "@every 15s"},
 	)
 	if err != nil {
 		panic(err)

@@ -212,8 +212,8 @@ func thousands(n int) string {
 func dial(t *testing.T, ensemble *locktest.Ensemble, opts ...lock.Option) *lock.Client {
 	t.Helper()
 	set, err := policy.NewSet(
-		policy.Policy{Name: "imports", Match: policy.MustPattern("imports/**"), Policy: lock.Policy{TTL: 5 * time.Minute}},
-		policy.Policy{Name: "orders", Match: policy.MustPattern("orders/**"), Policy: lock.Policy{TTL: time.Minute}},
+		policy.Rule{Match: policy.MustPattern("imports/**"), Policy: lock.Policy{Name: "imports", TTL: 5 * time.Minute}},
+		policy.Rule{Match: policy.MustPattern("orders/**"), Policy: lock.Policy{Name: "orders", TTL: time.Minute}},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -263,8 +263,8 @@ func (t *torture) startWorkers() error {
 
 // reaper returns a reaper that sweeps every 5 s while it runs, and its client.
 func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
-	set, err := policy.NewSet(policy.Policy{
-		Name: "torture", Match: policy.MustPattern("**"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter,
+	set, err := policy.NewSet(policy.Rule{
+		Match: policy.MustPattern("**"), Policy: lock.Policy{Name: "torture", TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter,
 	})
 	if err != nil {
 		return nil, nil, err

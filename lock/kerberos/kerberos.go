@@ -41,7 +41,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // Config has the settings of a [Mechanism]. The zero value uses the credential cache of this user.
@@ -93,13 +93,13 @@ func New(cfg Config) (*Mechanism, error) {
 	return &Mechanism{cfg: cfg, turn: make(chan struct{}, 1), services: map[string]*ticket{}, known: map[string]string{}}, nil
 }
 
-// FromPolicy returns the mechanism with the settings of zookeeper.sasl in a configuration file. Pass
-// it to [policy.Config.Options].
-func FromPolicy(s policy.SASL) (lock.SASL, error) {
+// FromConfig returns the mechanism with the settings of zookeeper.sasl in a configuration file. Pass
+// it to [config.Config.Options].
+func FromConfig(s config.SASL) (lock.SASL, error) {
 	return New(Config{Principal: s.Principal, Keytab: s.Keytab, CCache: s.CCache, Krb5Conf: s.Krb5Conf, Service: s.Service})
 }
 
-var _ policy.Kerberos = FromPolicy
+var _ config.Kerberos = FromConfig
 
 func invalid(what, value, rule string) error {
 	return fmt.Errorf("kerberos: %s %q: %s: %w", what, value, rule, lock.ErrInvalid)

@@ -1,13 +1,11 @@
-// Package policy selects the settings of each lock by its name. It also reads the configuration
-// file that the library, the reaper and the command line share.
+// Package policy gives each lock its policy by the lock's name. Package config reads policies from a file.
 //
 // # Policies
 //
-// A [Policy] has the settings of all locks whose names match its pattern: the default TTL and the
+// A [Rule] has the settings of all locks whose names match its pattern: the default TTL and the
 // largest TTL, the grace after an expiry, the longest hold, and the schedule of the reaper. A [Set]
-// is an ordered list of policies. The first policy that matches a name applies, so put special
-// policies before general ones. Locks that no policy matches have the defaults, under the name
-// "default".
+// is an ordered list of rules. The first rule that matches a name applies, so put special rules before
+// general ones. Locks that no rule matches have the defaults, under the name "default".
 //
 // All clients of a lock should have the same policy for it: a waiter judges a holder's entry by the
 // waiter's own grace.
@@ -68,40 +66,19 @@
 //	*-eu-*          shop-eu-1                        shop-us-1, eu
 //	**              every name
 //
-// # The file
-//
-//	policies:
-//	  - name: imports
-//	    match: "imports/*"
-//	    ttl: 5m
-//	    max_hold: 6h
-//
-// config.yaml at the top of the repository has and explains all keys, with their defaults. [Load] is
-// strict: it refuses everything that it does not understand or would have to guess. It reports all
-// mistakes of a file at once, each with its line, key, value and rule:
-//
-//	config.yaml:6:10: policies[0].ttl: 50ms: must be at least 100ms
-//	config.yaml:7:5: policies[0].max_hodl: is not a known key; did you mean max_hold?
-//
-// If the file is not YAML, or has features that are not accepted (anchors, aliases, tags, merge
-// keys, several documents), Load reports only that. An empty file is a mistake: {} means all
-// defaults. A file has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep, which
-// suffices for 1,000 policies. A file contains no password, only the name of another file or of an
-// environment variable that has the password. Names of files are relative to the folder of the
-// configuration file.
-//
 // # Rules
 //
-// For policies, in a file and in [NewSet]:
+// For rules, in [NewSet] and, as policies, in a file:
 //
 //   - name is given, unique, printable and at most 64 bytes long; "default" is
 //     reserved for the policy that matches **;
 //   - ttl and grace are at least 100ms and at most max_ttl;
 //   - max_hold is 0s, without limit, or at least ttl;
+//   - local_window is more than zero and at most 1s, or none: lock.NoLocalWindow;
 //   - orphan_after is at least 1s, because other libraries create a lock's node
 //     and their entry in two requests;
 //   - all of these durations are whole milliseconds and at most 8760h, a year;
-//   - each policy can apply: the policies above it do not, even together, match
+//   - each rule can apply: the rules above it do not, even together, match
 //     every name that it matches;
-//   - there are at most 1,000 policies.
+//   - there are at most 1,000 rules.
 package policy

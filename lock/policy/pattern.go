@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -24,8 +25,8 @@ type Pattern struct {
 
 // ParsePattern parses a pattern. The error has the pattern and the rule that it breaks.
 func ParsePattern(text string) (Pattern, error) {
-	if rule := checkPattern(text); rule != nil {
-		return Pattern{}, fmt.Errorf("pattern %s: %w", plain(text), rule)
+	if err := checkPattern(text); err != nil {
+		return Pattern{}, fmt.Errorf("pattern %s: %w", rule.Plain(text), err)
 	}
 	return Pattern{text}, nil
 }
@@ -55,7 +56,7 @@ func checkPattern(text string) error {
 			deeps++
 			components[i] = "*"
 		case strings.Contains(c, "**"):
-			return fmt.Errorf("** must be a whole component, not a part of %s", plain(c))
+			return fmt.Errorf("** must be a whole component, not a part of %s", rule.Plain(c))
 		}
 	}
 	if singles > maxSingles {
@@ -67,7 +68,7 @@ func checkPattern(text string) error {
 	// The other rules are those of names. Check them on one name that the pattern matches: if that
 	// name is invalid, so are all other names that the pattern matches.
 	name := strings.ReplaceAll(strings.Join(components, "/"), "*", "x")
-	return checkName(name)
+	return rule.LockName(name)
 }
 
 // String returns the text that was parsed.

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -51,7 +52,7 @@ func TestParsePattern(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, err := ParsePattern(test.text)
-			if err == nil || !strings.Contains(err.Error(), test.rule) || !strings.HasPrefix(err.Error(), "pattern "+plain(test.text)) {
+			if err == nil || !strings.Contains(err.Error(), test.rule) || !strings.HasPrefix(err.Error(), "pattern "+rule.Plain(test.text)) {
 				t.Errorf("ParsePattern(%q) = %v, want an error that names the pattern and the rule %q", test.text, err, test.rule)
 			}
 			if p != (Pattern{}) {
@@ -362,4 +363,16 @@ func FuzzPattern(f *testing.F) {
 			t.Fatalf("%q matches %q, which is not below %q", p, name, prefix)
 		}
 	})
+}
+
+func TestMustPattern(t *testing.T) {
+	if p := MustPattern("a/*"); !p.Match("a/b") {
+		t.Errorf("%v does not match", p)
+	}
+	defer func() {
+		if err, _ := recover().(error); err == nil || !strings.Contains(err.Error(), "pattern /a: ") {
+			t.Errorf("panic with %v", err)
+		}
+	}()
+	MustPattern("/a")
 }

@@ -13,8 +13,8 @@ import (
 
 var _ lock.Policies = (*Set)(nil)
 
-func named(t interface{ Fatal(...any) }, name, pattern string) Policy {
-	return Policy{Name: name, Match: mustPattern(t, pattern)}
+func named(t interface{ Fatal(...any) }, name, pattern string) Rule {
+	return Rule{Match: mustPattern(t, pattern), Policy: lock.Policy{Name: name}}
 }
 
 func TestSetFirstMatchWins(t *testing.T) {
@@ -53,11 +53,11 @@ func TestSetAll(t *testing.T) {
 		{"* */*/**", "* */*/**"}, // the two match everything
 		{"* */*", "* */* **"},
 	} {
-		var policies []Policy
+		var rules []Rule
 		for i, text := range strings.Fields(test.patterns) {
-			policies = append(policies, named(t, fmt.Sprint("p", i), text))
+			rules = append(rules, named(t, fmt.Sprint("p", i), text))
 		}
-		s, err := NewSet(policies...)
+		s, err := NewSet(rules...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestSetAll(t *testing.T) {
 		if want := strings.Fields(test.all); !slices.Equal(got, want) {
 			t.Errorf("All of %q are %q, want %q", test.patterns, got, want)
 		}
-		if last := s.All()[len(got)-1]; (last.Name == "default") != (len(got) > len(policies)) {
+		if last := s.All()[len(got)-1]; (last.Name == "default") != (len(got) > len(rules)) {
 			t.Errorf("the last of %q is %q", test.patterns, last.Name)
 		}
 		s.All()[0].Name = "changed"
@@ -84,8 +84,7 @@ func TestSetZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []*Set{nil, new(Set), made} {
-		want := Policy{
-			Name:        "default",
+		want := Rule{
 			Match:       mustPattern(t, "**"),
 			Policy:      lock.Policy{Name: "default", TTL: lock.DefaultTTL, MaxTTL: lock.DefaultMaxTTL, Grace: lock.DefaultGrace, LocalWindow: lock.DefaultLocalWindow},
 			OrphanAfter: DefaultOrphanAfter,
@@ -96,108 +95,35 @@ func TestSetZero(t *testing.T) {
 		if got := s.Policy("a"); got != want.Policy {
 			t.Errorf("Policy = %+v, want %+v", got, want.Policy)
 		}
-		if got := s.All(); !slices.Equal(got, []Policy{want}) {
+		if got := s.All(); !slices.Equal(got, []Rule{want}) {
 			t.Errorf("All = %+v, want only %+v", got, want)
 		}
 	}
 }
 
-// policyRules has policies that break one rule each. TestNewSetRules checks them as values,
-// TestParsePolicyRules as a file.
-var policyRules = []struct {
-	name     string
-	policies []Policy
-	key      string // the key of the one mistake
-	rule     string // part of the rule
-}{
-	{"name missing", []Policy{{Match: Pattern{"a"}}}, "policies[0].name", "must be given"},
-	{"name long", []Policy{{Name: strings.Repeat("n", 65), Match: Pattern{"a"}}}, "policies[0].name", "at most 64 bytes"},
-	{"name not printable", []Policy{{Name: "a\nb", Match: Pattern{"a"}}}, "policies[0].name", "must be printable"},
-	{"name used", []Policy{{Name: "n", Match: Pattern{"a"}}, {Name: "m", Match: Pattern{"b"}}, {Name: "n", Match: Pattern{"c"}}},
-		"policies[2].name", "is the name of policies[0] already"},
-	{"name default", []Policy{{Name: "default", Match: Pattern{"a"}}}, "policies[0].name", "kept for the policy that matches **"},
-	{"match missing", []Policy{{Name: "n"}}, "policies[0].match", "must be given"},
-	{"ttl short", times(lock.Policy{TTL: 99 * time.Millisecond}), "policies[0].ttl", "at least 100ms"},
-	{"ttl negative", times(lock.Policy{TTL: -time.Second}), "policies[0].ttl", "at least 100ms"},
-	{"ttl beyond max_ttl", times(lock.Policy{TTL: 3 * time.Second, MaxTTL: 2 * time.Second, Grace: time.Second}),
-		"policies[0].ttl", "at most max_ttl, which is 2s"},
-	{"ttl in parts of milliseconds", times(lock.Policy{TTL: time.Second + time.Microsecond}), "policies[0].ttl", "whole milliseconds"},
-	{"max_ttl short", times(lock.Policy{MaxTTL: time.Millisecond}), "policies[0].max_ttl", "at least 100ms"},
-	{"max_ttl long", times(lock.Policy{MaxTTL: 8761 * time.Hour}), "policies[0].max_ttl", "at most 8760h"},
-	{"grace short", times(lock.Policy{Grace: time.Millisecond}), "policies[0].grace", "at least 100ms"},
-	{"grace beyond max_ttl", times(lock.Policy{TTL: time.Second, MaxTTL: time.Second, Grace: 2 * time.Second}),
-		"policies[0].grace", "at most max_ttl, which is 1s"},
-	{"max_hold negative", times(lock.Policy{MaxHold: -time.Second}), "policies[0].max_hold", "at least 0s"},
-	{"max_hold below ttl", times(lock.Policy{TTL: 3 * time.Second, MaxHold: 2 * time.Second}),
-		"policies[0].max_hold", "at least ttl, which is 3s, or 0s for no limit"},
-	{"local_window negative", times(lock.Policy{LocalWindow: -time.Second}), "policies[0].local_window", "at least 0s"},
-	{"local_window long", times(lock.Policy{LocalWindow: 2 * time.Second}), "policies[0].local_window", "at most 1s"},
-	{"max_hold long", times(lock.Policy{MaxHold: 1<<63 - 1}), "policies[0].max_hold", "at most 8760h"},
-	{"orphan_after short", []Policy{{Name: "n", Match: Pattern{"a"}, OrphanAfter: 999 * time.Millisecond}},
-		"policies[0].orphan_after", "at least 1s"},
-	{"schedule no cron", scheduled("often"), "policies[0].schedule", "must be a cron expression or an interval such as @every 1m"},
-	{"schedule rounded", scheduled("@every 1500ms"), "policies[0].schedule", "whole seconds"},
-	{"schedule never", scheduled("0 0 31 2 *"), "policies[0].schedule", "a time that comes"},
-	{"match covered by one", []Policy{{Name: "n", Match: Pattern{"a/**"}}, {Name: "m", Match: Pattern{"a/b*"}}},
-		"policies[1].match", "policies[0] (a/**) above it matches every such name"},
-	{"match covered by two", []Policy{{Name: "n", Match: Pattern{"*"}}, {Name: "m", Match: Pattern{"*/*/**"}}, {Name: "default", Match: Pattern{"**"}}},
-		"policies[2].match", "the policies above it together match every such name"},
-	{"many", many(1001), "policies", "at most 1000, not 1001"},
+func times(p lock.Policy) []Rule {
+	p.Name = "n"
+	return []Rule{{Match: Pattern{"a"}, Policy: p}}
 }
 
-func times(p lock.Policy) []Policy { return []Policy{{Name: "n", Match: Pattern{"a"}, Policy: p}} }
-
-func scheduled(s string) []Policy { return []Policy{{Name: "n", Match: Pattern{"a"}, Schedule: s}} }
-
-func many(n int) []Policy {
-	var policies []Policy
+func many(n int) []Rule {
+	var rules []Rule
 	for i := range n {
-		policies = append(policies, Policy{Name: fmt.Sprint("n", i), Match: Pattern{fmt.Sprint("a", i)}})
+		rules = append(rules, Rule{Match: Pattern{fmt.Sprint("a", i)}, Policy: lock.Policy{Name: fmt.Sprint("n", i)}})
 	}
-	return policies
-}
-
-// onlyMistake returns the mistake in err, which must be a [ConfigError] with a single mistake.
-func onlyMistake(t *testing.T, err error) Mistake {
-	t.Helper()
-	var e *ConfigError
-	if !errors.As(err, &e) {
-		t.Fatalf("error is %T (%v), want *ConfigError", err, err)
-	}
-	if len(e.Mistakes) != 1 {
-		t.Fatalf("%d mistakes, want 1:\n%v", len(e.Mistakes), err)
-	}
-	return e.Mistakes[0]
-}
-
-func TestNewSetRules(t *testing.T) {
-	for _, test := range policyRules {
-		t.Run(test.name, func(t *testing.T) {
-			s, err := NewSet(test.policies...)
-			m := onlyMistake(t, err)
-			if m.Key != test.key || !strings.Contains(m.Rule, test.rule) {
-				t.Errorf("mistake is %q, want the key %s and the rule %q", m, test.key, test.rule)
-			}
-			if m.File != "" || m.Line != 0 || m.Column != 0 {
-				t.Errorf("mistake %q has a place in a file", m)
-			}
-			if s != nil {
-				t.Error("there is a set besides the error")
-			}
-		})
-	}
+	return rules
 }
 
 func TestNewSetLimits(t *testing.T) {
-	for _, policies := range [][]Policy{
+	for _, rules := range [][]Rule{
 		times(lock.Policy{TTL: lock.MinTTL, MaxTTL: lock.MinTTL, Grace: lock.MinGrace, MaxHold: lock.MinTTL}),
 		times(lock.Policy{TTL: lock.MaxTime, MaxTTL: lock.MaxTime, Grace: lock.MaxTime, MaxHold: lock.MaxTime}),
-		{{Name: strings.Repeat("n", 64), Match: Pattern{"a"}, OrphanAfter: MinOrphanAfter}},
-		{{Name: "default", Match: Pattern{"**"}}},
-		{{Name: "jobs, nightly (ü)", Match: Pattern{"a"}}},
+		{{Match: Pattern{"a"}, Policy: lock.Policy{Name: strings.Repeat("n", 64)}, OrphanAfter: MinOrphanAfter}},
+		{{Match: Pattern{"**"}, Policy: lock.Policy{Name: "default"}}},
+		{{Match: Pattern{"a"}, Policy: lock.Policy{Name: "jobs, nightly (ü)"}}},
 		many(1000),
 	} {
-		if _, err := NewSet(policies...); err != nil {
+		if _, err := NewSet(rules...); err != nil {
 			t.Error(err)
 		}
 	}
@@ -207,17 +133,17 @@ func TestNewSetLimits(t *testing.T) {
 // invalid max_ttl is not compared with ttl.
 func TestNewSetAllAtOnce(t *testing.T) {
 	_, err := NewSet(
-		Policy{Policy: lock.Policy{TTL: 3 * time.Hour, MaxTTL: time.Millisecond, Grace: -1, MaxHold: time.Second}, Schedule: "x"},
+		Rule{Policy: lock.Policy{TTL: 3 * time.Hour, MaxTTL: time.Millisecond, Grace: -1, MaxHold: time.Second}, Schedule: "x"},
 		named(t, "b", "b"),
 		named(t, "b", "b"),
 	)
-	var e *ConfigError
+	var e *Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
 	var keys []string
 	for _, m := range e.Mistakes {
-		keys = append(keys, m.Key)
+		keys = append(keys, fmt.Sprintf("policies[%d].%s", m.Index, m.Key))
 	}
 	want := []string{
 		"policies[0].name", "policies[0].match", "policies[0].max_ttl", "policies[0].grace", "policies[0].max_hold",
@@ -311,21 +237,6 @@ func TestParseSchedule(t *testing.T) {
 	}
 }
 
-// TestZonesAreTheReapers: NewSet and Parse accept a schedule in a time zone that this machine does not
-// know, because clients need no schedule. Parse still refuses the schedule if a field is missing.
-func TestZonesAreTheReapers(t *testing.T) {
-	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
-	if _, err := NewSet(Policy{Name: "a", Match: MustPattern("a"), Schedule: schedule}); err != nil {
-		t.Error(err)
-	}
-	if _, err := Parse("config.yaml", []byte(`{reaper: {schedule: "`+schedule+`"}, policies: [{name: a, match: a, schedule: "`+schedule+`"}]}`)); err != nil {
-		t.Error(err)
-	}
-	if _, err := Parse("config.yaml", []byte(`{reaper: {schedule: "CRON_TZ=Nowhere/Here 30 4 * *"}}`)); err == nil {
-		t.Error("four fields are taken")
-	}
-}
-
 // TestSummerTime: a time of day that a change of summer time skips does not occur on that day, and a
 // repeated one occurs twice. A weekly schedule can miss a week. UTC avoids this.
 func TestSummerTime(t *testing.T) {
@@ -363,11 +274,11 @@ func TestSetPolicyDoesNotAllocate(t *testing.T) {
 
 // benchmarkSet returns a set of ten policies, and a name that first matches the ninth.
 func benchmarkSet(t testing.TB) (*Set, string) {
-	var policies []Policy
+	var rules []Rule
 	for i, text := range []string{"imports/*", "tenant-*/jobs/**", "orders/*/items", "**/cron", "gpu-*", "*-eu-*/**", "a/b/c/d", "shop/**/stock", "shop/**", "x"} {
-		policies = append(policies, named(t, fmt.Sprint("p", i), text))
+		rules = append(rules, named(t, fmt.Sprint("p", i), text))
 	}
-	s, err := NewSet(policies...)
+	s, err := NewSet(rules...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,9 +298,9 @@ func BenchmarkSetPolicy(b *testing.B) {
 }
 
 func BenchmarkNewSet(b *testing.B) {
-	policies := many(1000)
+	rules := many(1000)
 	for b.Loop() {
-		if _, err := NewSet(policies...); err != nil {
+		if _, err := NewSet(rules...); err != nil {
 			b.Fatal(err)
 		}
 	}

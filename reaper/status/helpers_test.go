@@ -52,7 +52,7 @@ func simulate(t *testing.T, o Options, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, Ensemble: locktest.Start(t, locktest.Options{})}
-		set, err := policy.NewSet(policy.Policy{Name: "orders", Match: policy.MustPattern("orders/**"), Policy: lock.Policy{TTL: 10 * time.Second}})
+		set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern("orders/**"), Policy: lock.Policy{Name: "orders", TTL: 10 * time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}

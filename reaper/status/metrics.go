@@ -87,7 +87,7 @@ func (s *swept) of(policy string, activeSince time.Time) *found {
 }
 
 // all returns the totals of all sweeps: of the policies in force, and of all that were swept by.
-func (s *swept) all(inForce []policy.Policy) map[string]reaper.Counts {
+func (s *swept) all(inForce []policy.Rule) map[string]reaper.Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	totals := maps.Clone(s.totals)

@@ -220,9 +220,9 @@ func TestStandbyForgets(t *testing.T) {
 func TestPolicyTimes(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		var err error
-		w.told.set, err = policy.NewSet(policy.Policy{
-			Name: "orders", Match: policy.MustPattern("**"), OrphanAfter: 6 * time.Minute,
-			Policy: lock.Policy{TTL: time.Second, MaxTTL: 2 * time.Second, Grace: 500 * time.Millisecond, MaxHold: time.Minute, LocalWindow: lock.NoLocalWindow},
+		w.told.set, err = policy.NewSet(policy.Rule{
+			Match: policy.MustPattern("**"), OrphanAfter: 6 * time.Minute,
+			Policy: lock.Policy{Name: "orders", TTL: time.Second, MaxTTL: 2 * time.Second, Grace: 500 * time.Millisecond, MaxHold: time.Minute, LocalWindow: lock.NoLocalWindow},
 		})
 		if err != nil {
 			w.Fatal(err)

@@ -29,7 +29,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // Exit statuses.
@@ -201,7 +201,7 @@ func (i Interrupt) Error() string { return fmt.Sprintf("interrupted by a signal:
 // Status returns the exit status for a command's error.
 func Status(ctx context.Context, err error) int {
 	var exit *Exit
-	var config *policy.ConfigError
+	var config *config.Error
 	var interrupt Interrupt
 	switch {
 	case err == nil:

@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -133,7 +133,7 @@ func TestLoadWithoutFile(t *testing.T) {
 func TestStatus(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(context.Background())
 	cancel(Interrupt{syscall.SIGTERM})
-	_, config := policy.Parse("config.yaml", []byte("x: 1"))
+	_, wrong := config.Parse("config.yaml", []byte("x: 1"))
 	for _, test := range []struct {
 		ctx  context.Context
 		err  error
@@ -147,7 +147,7 @@ func TestStatus(t *testing.T) {
 		{t.Context(), &Exit{7, nil}, 7},
 		{interrupted, fmt.Errorf("x: %w", &Exit{75, errors.New("y")}), 75},
 		{t.Context(), Usage("x"), 2},
-		{t.Context(), fmt.Errorf("x: %w", config), 2},
+		{t.Context(), fmt.Errorf("x: %w", wrong), 2},
 		{t.Context(), fmt.Errorf("x: %w", lock.ErrInvalid), 2},
 		{t.Context(), lock.ErrHeld, 1},
 	} {
@@ -214,12 +214,12 @@ func (overQuota) Is(target error) bool { return target == lock.ErrDenied }
 
 func TestLogger(t *testing.T) {
 	for _, test := range []struct {
-		cfg  policy.Log
+		cfg  config.Log
 		want string
 	}{
-		{policy.Log{Level: "info", Format: "json"}, `"message":"said"`},
-		{policy.Log{Level: "info", Format: "console"}, "INF said lock=x\n"},
-		{policy.Log{Level: "warn", Format: "json"}, ""},
+		{config.Log{Level: "info", Format: "json"}, `"message":"said"`},
+		{config.Log{Level: "info", Format: "console"}, "INF said lock=x\n"},
+		{config.Log{Level: "warn", Format: "json"}, ""},
 	} {
 		var b bytes.Buffer
 		log := Logger(test.cfg, &b)
@@ -271,7 +271,7 @@ func refusal(t *testing.T) (addr string) {
 }
 
 func TestDialReportsTheServersTried(t *testing.T) {
-	cfg := policy.Default()
+	cfg := config.Default()
 	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{silence(t)}, 300*time.Millisecond
 	_, err := Dial(t.Context(), cfg, zerolog.Nop())
 	if !errors.Is(err, lock.ErrUnavailable) || Status(t.Context(), err) != StatusFailed {
@@ -297,7 +297,7 @@ func TestDialReportsTheServersTried(t *testing.T) {
 }
 
 func TestDialInterrupted(t *testing.T) {
-	cfg := policy.Default()
+	cfg := config.Default()
 	cfg.ZooKeeper.Servers = []string{silence(t)}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(Interrupt{syscall.SIGINT})
@@ -308,8 +308,8 @@ func TestDialInterrupted(t *testing.T) {
 }
 
 func TestDialWithoutPassword(t *testing.T) {
-	cfg := policy.Default()
-	cfg.ZooKeeper.Auth = &policy.Auth{Scheme: "digest", User: "u", PasswordEnv: "HOLDFAST_TEST_UNSET"}
+	cfg := config.Default()
+	cfg.ZooKeeper.Auth = &config.Auth{Scheme: "digest", User: "u", PasswordEnv: "HOLDFAST_TEST_UNSET"}
 	_, err := Dial(t.Context(), cfg, zerolog.Nop())
 	if Status(t.Context(), err) != StatusUsage || !strings.Contains(err.Error(), "zookeeper.auth.password_env") || strings.Contains(err.Error(), "HOLDFAST_TEST_UNSET") {
 		t.Error(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/kerberos"
-	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -67,8 +67,8 @@ func (f *Flags) File() string {
 // Load returns the configuration from the flags, the environment and the file. If there are
 // mistakes, the error is an [Exit] with StatusUsage and all of them. If ctx ends first, for
 // example while the file is a pipe without a writer, the error wraps ctx's cause.
-func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
-	cfg := policy.Default()
+func (f *Flags) Load(ctx context.Context) (*config.Config, error) {
+	cfg := config.Default()
 	var wrong []error
 	file, from := first(f.Config, "--config", EnvConfig)
 	switch {
@@ -76,7 +76,7 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 		cfg.Log.Format = "console"
 	case file != "":
 		loaded, err := LoadFile(ctx, file)
-		var mistakes *policy.ConfigError
+		var mistakes *config.Error
 		switch {
 		case err == nil:
 			cfg = loaded
@@ -99,9 +99,9 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	if list, from := first(f.Servers, "--servers", EnvServers); list != "" {
 		cfg.ZooKeeper.Servers = nil
 		for s := range strings.SplitSeq(list, ",") {
-			server, err := policy.ParseServer(strings.TrimSpace(s))
+			server, err := config.ParseServer(strings.TrimSpace(s))
 			if err != nil {
-				wrong = append(wrong, fmt.Errorf("%s %q: %q %w", from, policy.ShowServer(list), policy.ShowServer(s), err))
+				wrong = append(wrong, fmt.Errorf("%s %q: %q %w", from, config.ShowServer(list), config.ShowServer(s), err))
 			}
 			cfg.ZooKeeper.Servers = append(cfg.ZooKeeper.Servers, server)
 		}
@@ -115,7 +115,7 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 // choose returns the configuration of the root with the given name or node, with the root's servers and
 // credentials; for any other node, the file's configuration with this node as the root. A node that
 // several roots have, on different servers, is an error.
-func choose(cfg *policy.Config, root string) (*policy.Config, error) {
+func choose(cfg *config.Config, root string) (*config.Config, error) {
 	var same []string
 	for _, n := range cfg.Each() {
 		switch {
@@ -135,8 +135,8 @@ func choose(cfg *policy.Config, root string) (*policy.Config, error) {
 }
 
 // LoadFile reads a configuration file, unless ctx ends first.
-func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
-	return Read(ctx, func() (*policy.Config, error) { return policy.Load(file) })
+func LoadFile(ctx context.Context, file string) (*config.Config, error) {
+	return Read(ctx, func() (*config.Config, error) { return config.Load(file) })
 }
 
 // Read returns the results of read. If ctx ends first, the error is ctx's cause, and the goroutine that
@@ -170,15 +170,23 @@ func first(flag, name, variable string) (value, from string) {
 }
 
 // Logger returns the logger of the configuration.
-func Logger(cfg policy.Log, to io.Writer) zerolog.Logger {
+func Logger(cfg config.Log, to io.Writer) zerolog.Logger {
 	if cfg.Format == "console" {
 		to = zerolog.ConsoleWriter{Out: to, NoColor: !IsTerminal(to), TimeFormat: time.TimeOnly}
 	}
 	level, err := zerolog.ParseLevel(cfg.Level)
 	if err != nil {
-		panic(err) // policy.Load checks the level
+		panic(err) // config.Load checks the level
 	}
 	return zerolog.New(to).Level(level).With().Timestamp().Logger()
+}
+
+// Window returns a local window as a configuration file has it.
+func Window(d time.Duration) string {
+	if d == lock.NoLocalWindow {
+		return "none"
+	}
+	return d.String()
 }
 
 // IsTerminal reports whether w, an *os.File or an [Aside], is a terminal.
@@ -189,7 +197,7 @@ func IsTerminal(w io.Writer) bool {
 
 // TellRoots logs a warning if a configuration has roots and none of them is chosen. Otherwise a command
 // without --root could show no locks although there are many.
-func TellRoots(cfg *policy.Config, log zerolog.Logger) {
+func TellRoots(cfg *config.Config, log zerolog.Logger) {
 	if len(cfg.Roots) == 0 {
 		return
 	}
@@ -201,14 +209,14 @@ func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 }
 
 // Options returns the client options of the configuration, with Kerberos if it is configured.
-func Options(ctx context.Context, cfg *policy.Config) ([]lock.Option, error) {
-	return cfg.Options(ctx, kerberos.FromPolicy)
+func Options(ctx context.Context, cfg *config.Config) ([]lock.Option, error) {
+	return cfg.Options(ctx, kerberos.FromConfig)
 }
 
 // Dial connects a client with the configuration; further options take precedence. It waits for a
 // session for at most the session timeout, or until ctx ends. An error that matches
 // [lock.ErrUnavailable] names the servers that were tried.
-func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
+func Dial(ctx context.Context, cfg *config.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	TellRoots(cfg, log)
 	z := cfg.ZooKeeper
 	configured, err := Options(ctx, cfg)

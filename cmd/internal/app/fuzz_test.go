@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -31,7 +31,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		wrong := znode.CheckRoot(cfg.Root)
 		for _, s := range cfg.ZooKeeper.Servers {
-			again, err := policy.ParseServer(s)
+			again, err := config.ParseServer(s)
 			if again != s {
 				t.Errorf("server %q became %q", s, again)
 			}

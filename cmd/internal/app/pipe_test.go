@@ -13,7 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // TestPasswordPipe: a password's file that is a pipe without a writer does not keep a signal from ending
@@ -23,7 +23,7 @@ func TestPasswordPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := policy.Parse("config.yaml", []byte("zookeeper: {servers: [\"127.0.0.1:1\"], auth: {scheme: digest, user: shop, password_file: "+pipe+"}}"))
+	cfg, err := config.Parse("config.yaml", []byte("zookeeper: {servers: [\"127.0.0.1:1\"], auth: {scheme: digest, user: shop, password_file: "+pipe+"}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

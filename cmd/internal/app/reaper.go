@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
 // ReaperOptions returns the options of a root's reaper from the root's configuration.
-func ReaperOptions(cfg *policy.Config) reaper.Options {
+func ReaperOptions(cfg *config.Config) reaper.Options {
 	r := cfg.Reaper
 	return reaper.Options{
 		Policies: cfg.Policies, Schedule: r.Schedule, Concurrency: r.Concurrency, Batch: r.Batch,
@@ -19,7 +19,7 @@ func ReaperOptions(cfg *policy.Config) reaper.Options {
 
 // ForEachRoot calls check with the configuration of each root, and returns the errors with the
 // names of the roots.
-func ForEachRoot(cfg *policy.Config, check func(policy.Named) error) error {
+func ForEachRoot(cfg *config.Config, check func(config.Named) error) error {
 	var wrong []error
 	for _, n := range cfg.Each() {
 		err := check(n)
@@ -32,6 +32,6 @@ func ForEachRoot(cfg *policy.Config, check func(policy.Named) error) error {
 }
 
 // CheckReapers returns an error if package reaper refuses the options of a root.
-func CheckReapers(cfg *policy.Config) error {
-	return ForEachRoot(cfg, func(n policy.Named) error { return ReaperOptions(n.Config).Validate() })
+func CheckReapers(cfg *config.Config) error {
+	return ForEachRoot(cfg, func(n config.Named) error { return ReaperOptions(n.Config).Validate() })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 const planted = "hunter2"
@@ -119,7 +119,7 @@ func TestLibraryShowsNoSecret(t *testing.T) {
 	for _, o := range []lock.Option{lock.WithDigest("", planted), lock.WithDigest("u:x", planted), lock.WithDigest("u", planted),
 		lock.WithSASLDigest("", planted), lock.WithSASLDigest("u", planted)} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // wall clock: the server is silent
-		_, err := lock.Dial(ctx, []string{silence(t)}, o, lock.WithLogger(Logger(policy.Log{Level: "trace", Format: "json"}, &log)))
+		_, err := lock.Dial(ctx, []string{silence(t)}, o, lock.WithLogger(Logger(config.Log{Level: "trace", Format: "json"}, &log)))
 		cancel()
 		if err == nil || strings.Contains(err.Error()+log.String(), planted) {
 			t.Errorf("error %v, log %s", err, &log)

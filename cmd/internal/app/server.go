@@ -8,14 +8,14 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // DialChecked is [Dial] for programs that run for long. With a few more requests it also checks
 // whether the server supports the protocol, and whether a server's release is known to lose data.
 // It logs the findings. If the check refuses the server, the error matches [lock.ErrUnsupported],
 // unless the configuration accepts the server.
-func DialChecked(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
+func DialChecked(ctx context.Context, cfg *config.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	client, err := Dial(ctx, cfg, log, opts...)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // TestDialChecked: a server whose faults Dial cannot see is also refused, unless the configuration
@@ -33,7 +33,7 @@ func TestDialChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ens := locktest.Start(t, locktest.Options{Quirks: test.quirks})
-				cfg := policy.Default()
+				cfg := config.Default()
 				cfg.ZooKeeper.Servers, cfg.ZooKeeper.UnsafeServer = ens.Servers(), test.unsafe
 				var log bytes.Buffer
 				client, err := DialChecked(t.Context(), cfg, zerolog.New(zerolog.SyncWriter(&log)), lock.WithDialer(ens.Dialer("a")))
@@ -82,17 +82,17 @@ func (noKDC) Start(context.Context, string) (lock.SASLExchange, error) {
 func TestDialWithSASL(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 	for _, test := range []struct {
-		sasl   *policy.SASL
+		sasl   *config.SASL
 		also   []lock.Option
 		denied bool
 		says   string
 	}{
-		{&policy.SASL{Mechanism: policy.DigestMD5, User: "u", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}, nil, true, "the server has no SASL"},
+		{&config.SASL{Mechanism: config.DigestMD5, User: "u", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}, nil, true, "the server has no SASL"},
 		{nil, []lock.Option{lock.WithSASL(noKDC{})}, false, "no KDC answers"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ens := locktest.Start(t, locktest.Options{})
-			cfg := policy.Default()
+			cfg := config.Default()
 			cfg.ZooKeeper.Servers, cfg.ZooKeeper.SASL = ens.Servers(), test.sasl
 			_, err := Dial(t.Context(), cfg, zerolog.Nop(), append(test.also, lock.WithDialer(ens.Dialer("a")))...)
 			if !errors.Is(err, lock.ErrSASL) || errors.Is(err, lock.ErrDenied) != test.denied || errors.Is(err, lock.ErrUnavailable) == test.denied ||

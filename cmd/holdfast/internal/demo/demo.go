@@ -18,7 +18,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -50,7 +50,7 @@ type demo struct {
 // if ctx ends it.
 func Run(ctx context.Context, o Options) (err error) {
 	d := &demo{Options: o, story: newStory(o.Out, o.Colour), base: base("/holdfast-demo-" + znode.NewID())}
-	cfg := policy.Default()
+	cfg := config.Default()
 	cfg.ZooKeeper.Servers, cfg.Root = o.Servers, d.base.locks()
 	locks, err := app.Dial(ctx, cfg, zerolog.Nop())
 	if err != nil {

@@ -15,13 +15,14 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Options are the settings of an examination.
 type Options struct {
-	Config *policy.Config
+	Config *config.Config
 	// Dial connects with Config, and with opts, which take precedence.
 	Dial func(ctx context.Context, opts ...lock.Option) (*lock.Client, error)
 	Log  zerolog.Logger
@@ -157,7 +158,7 @@ func (e *exam) connect(ctx context.Context) bool {
 		e.tree = admin.New(e.locks)
 		e.fine("no-session", "sasl-failed", "config-unusable")
 		return true
-	case errors.Is(err, policy.ErrUnusable):
+	case errors.Is(err, config.ErrUnusable):
 		e.add("config-unusable", "%s", oneLine(err))
 	case errors.Is(err, lock.ErrSASL):
 		e.add("sasl-failed", "%s", oneLine(err))
@@ -277,7 +278,7 @@ func (e *exam) clock(ctx context.Context) error {
 			return nil
 		}
 	}
-	least := slices.MinFunc(e.Config.Policies.All(), func(a, b policy.Policy) int { return int(a.Grace - b.Grace) })
+	least := slices.MinFunc(e.Config.Policies.All(), func(a, b policy.Rule) int { return int(a.Grace - b.Grace) })
 	e.fine("clock-exceeds-grace", "clock-jumps", "clock-differs")
 	watched := time.Since(begun).Round(100 * time.Millisecond)
 	switch {

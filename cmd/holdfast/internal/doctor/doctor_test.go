@@ -19,8 +19,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -32,7 +32,7 @@ type patient struct {
 	*testing.T
 	*locktest.Ensemble
 	ctx    context.Context
-	config *policy.Config
+	config *config.Config
 	few    int64             // the doctor's fewTxns; 0: its own
 	words  string            // what servers answer to srvr; "": what the ensemble answers
 	more   map[string]string // with words: what they answer to other four-letter words
@@ -181,7 +181,7 @@ func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(func() { time.Sleep(10 * time.Second) }) // until all connections are closed
 		t.Cleanup(cancel)
-		p := &patient{T: t, Ensemble: locktest.Start(t, opts), ctx: ctx, config: policy.Default()}
+		p := &patient{T: t, Ensemble: locktest.Start(t, opts), ctx: ctx, config: config.Default()}
 		p.config.ZooKeeper.Servers = p.Servers()
 		f(p)
 	})
@@ -191,7 +191,7 @@ func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
 func (p *patient) settings(text string) {
 	p.Helper()
 	servers := p.config.ZooKeeper.Servers
-	cfg, err := policy.Parse("config.yaml", []byte(text))
+	cfg, err := config.Parse("config.yaml", []byte(text))
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -309,7 +309,7 @@ var plants = []struct {
 	}},
 	{"sasl-failed", "the server has no SASL", "JAAS", locktest.Options{}, func(p *patient) {
 		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
-		p.config.ZooKeeper.SASL = &policy.SASL{Mechanism: policy.DigestMD5, User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
+		p.config.ZooKeeper.SASL = &config.SASL{Mechanism: config.DigestMD5, User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
 	}},
 	{"sasl-failed", "requires an authentication", "zookeeper.sasl", locktest.Options{}, func(p *patient) {
 		p.Intercept(func(locktest.Request) locktest.Fault { return locktest.Fault{Code: -124} })
@@ -335,7 +335,7 @@ var plants = []struct {
 	{"acl-open", "any client", "Restrict the root", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
-		p.config.ZooKeeper.Auth = &policy.Auth{Scheme: "digest", User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
+		p.config.ZooKeeper.Auth = &config.Auth{Scheme: "digest", User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
 	}},
 	{"unreadable", "/locks/secret", "read and delete", locktest.Options{}, func(p *patient) {
 		p.create("/locks "+dir, "/locks/secret "+dir)

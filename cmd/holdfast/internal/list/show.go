@@ -22,7 +22,7 @@ type Queue struct {
 	Path   string
 	Time   admin.Time // as in Listing
 	State  admin.State
-	Policy policy.Policy
+	Policy policy.Rule
 	NoRoot bool // as in Listing
 	// Unconfigured means that there is no configuration, so that Policy has the defaults of this program.
 	Unconfigured bool

@@ -16,7 +16,7 @@ import (
 
 // TestPicture: the picture and the JSON document of each queue equal its golden files.
 func TestPicture(t *testing.T) {
-	p := policy.Policy{Name: "default", Policy: lock.Policy{TTL: 30 * time.Second, Grace: 2 * time.Second, MaxHold: time.Hour}}
+	p := policy.Rule{Policy: lock.Policy{Name: "default", TTL: 30 * time.Second, Grace: 2 * time.Second, MaxHold: time.Hour}}
 	for file, q := range map[string]Queue{
 		"show-mutex":     {State: state("busy", "orders/42")},
 		"show-rw":        {State: state("odd", "catalog")},

@@ -1,4 +1,4 @@
-package policy_test
+package config_test
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // TestSASLDigest: a client with the options authenticates by SASL. The ensemble in memory lacks SASL,
 // so Dial fails with lock.ErrSASL.
 func TestSASLDigest(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
-	cfg, err := policy.Parse("config.yaml", []byte("zookeeper: {sasl: {mechanism: digest-md5, user: u, password_env: HOLDFAST_TEST_PASSWORD}}"))
+	cfg, err := config.Parse("config.yaml", []byte("zookeeper: {sasl: {mechanism: digest-md5, user: u, password_env: HOLDFAST_TEST_PASSWORD}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +45,9 @@ func (m mechanism) Start(context.Context, string) (lock.SASLExchange, error) { r
 func TestGSSAPI(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	parse := func(keys string) *policy.Config {
+	parse := func(keys string) *config.Config {
 		t.Helper()
-		cfg, err := policy.Parse(file, []byte("zookeeper:\n  sasl: {mechanism: gssapi, "+keys+"}\n"))
+		cfg, err := config.Parse(file, []byte("zookeeper:\n  sasl: {mechanism: gssapi, "+keys+"}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestGSSAPI(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for keys, want := range map[string]policy.SASL{
+	for keys, want := range map[string]config.SASL{
 		"principal: svc@EXAMPLE.COM, keytab: keytab, krb5_conf: krb5.conf": {
 			Principal: "svc@EXAMPLE.COM", Keytab: filepath.Join(dir, "keytab"), Krb5Conf: filepath.Join(dir, "krb5.conf"), Service: "zookeeper"},
 		"ccache: 'FILE:/run/cc', service: zk": {CCache: "/run/cc", Service: "zk"},
@@ -69,32 +69,32 @@ func TestGSSAPI(t *testing.T) {
 		"service: zookeeper":                  {Service: "zookeeper"},
 	} {
 		broken := errors.New("no ticket")
-		var got policy.SASL
-		opts, err := parse(keys).Options(context.Background(), func(s policy.SASL) (lock.SASL, error) {
+		var got config.SASL
+		opts, err := parse(keys).Options(context.Background(), func(s config.SASL) (lock.SASL, error) {
 			got = s
 			return mechanism{errors.Join(lock.ErrDenied, broken)}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Mechanism != policy.GSSAPI || got.Principal != want.Principal || got.Keytab != want.Keytab || got.CCache != want.CCache || got.Service != want.Service || got.Krb5Conf != want.Krb5Conf {
+		if got.Mechanism != config.GSSAPI || got.Principal != want.Principal || got.Keytab != want.Keytab || got.CCache != want.CCache || got.Service != want.Service || got.Krb5Conf != want.Krb5Conf {
 			t.Errorf("%s: Kerberos gets %#v, want %#v", keys, got, want)
 		}
 		if _, err := lock.Dial(t.Context(), []string{"127.0.0.1:1"}, opts...); !errors.Is(err, broken) {
 			t.Errorf("%s: %v", keys, err)
 		}
 	}
-	fails := func(policy.SASL) (lock.SASL, error) { return nil, errors.New("no realm") }
+	fails := func(config.SASL) (lock.SASL, error) { return nil, errors.New("no realm") }
 	for _, test := range []struct {
 		keys string
-		with []policy.Kerberos
+		with []config.Kerberos
 		says string
 	}{
 		{"service: zk", nil, ":2:21: zookeeper.sasl.mechanism: gssapi needs a Kerberos library"},
-		{"service: zk", []policy.Kerberos{nil}, "needs a Kerberos library"},
-		{"service: zk", []policy.Kerberos{fails}, ":2:21: zookeeper.sasl.mechanism: no realm"},
-		{"principal: u, keytab: none", []policy.Kerberos{fails}, "zookeeper.sasl.keytab: the file that stands there"},
-		{"principal: u, keytab: open", []policy.Kerberos{fails}, "zookeeper.sasl.keytab: " + filepath.Join(dir, "open") + " has mode 0644"},
+		{"service: zk", []config.Kerberos{nil}, "needs a Kerberos library"},
+		{"service: zk", []config.Kerberos{fails}, ":2:21: zookeeper.sasl.mechanism: no realm"},
+		{"principal: u, keytab: none", []config.Kerberos{fails}, "zookeeper.sasl.keytab: the file that stands there"},
+		{"principal: u, keytab: open", []config.Kerberos{fails}, "zookeeper.sasl.keytab: " + filepath.Join(dir, "open") + " has mode 0644"},
 	} {
 		opts, err := parse(test.keys).Options(context.Background(), test.with...)
 		if opts != nil || err == nil || !strings.Contains(err.Error(), test.says) {

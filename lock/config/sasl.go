@@ -1,4 +1,4 @@
-package policy
+package config
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ type SASL struct {
 	Krb5Conf string `key:"krb5_conf" rule:"path" show:"never"` // Kerberos configuration; "" means the machine's
 }
 
-// Kerberos returns the mechanism GSSAPI with the given credentials. Package policy does not implement
+// Kerberos returns the mechanism GSSAPI with the given credentials. Package config does not implement
 // it, and so imports no Kerberos library.
 type Kerberos func(SASL) (lock.SASL, error)
 
@@ -92,7 +92,7 @@ func (c *Config) saslOption(kerberos []Kerberos) (lock.Option, error) {
 		return lock.WithSASLDigest(s.User, password), err
 	}
 	if len(kerberos) == 0 || kerberos[0] == nil {
-		return nil, c.wrong("zookeeper.sasl.mechanism", errors.New("gssapi needs a Kerberos library: pass kerberos.FromPolicy, of package lock/kerberos, to Options"))
+		return nil, c.wrong("zookeeper.sasl.mechanism", errors.New("gssapi needs a Kerberos library: pass kerberos.FromConfig, of package lock/kerberos, to Options"))
 	}
 	if s.Keytab != "" {
 		f, err := open(s.Keytab, true)

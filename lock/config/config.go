@@ -1,4 +1,4 @@
-package policy
+package config
 
 import (
 	"cmp"
@@ -13,18 +13,19 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // Config is a whole configuration file. The library, the reaper and the command line read the same
 // file.
 type Config struct {
-	ZooKeeper ZooKeeper `key:"zookeeper"`
-	Root      string    `key:"root" rule:"root"` // the node under which all locks are; default "/locks"
-	Log       Log       `key:"log"`
-	Policies  *Set      `key:"policies"`
-	Reaper    Reaper    `key:"reaper"`
-	Status    Status    `key:"reaper"`          // the status page; its keys are below reaper, too
-	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
+	ZooKeeper ZooKeeper   `key:"zookeeper"`
+	Root      string      `key:"root" rule:"root"` // the node under which all locks are; default "/locks"
+	Log       Log         `key:"log"`
+	Policies  *policy.Set `key:"policies"`
+	Reaper    Reaper      `key:"reaper"`
+	Status    Status      `key:"reaper"`          // the status page; its keys are below reaper, too
+	Roots     []Root      `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
 	at   string   // key of the listed root that the configuration is for, with a dot: roots[0].
 	from *decoder // decoder of the file, nil without one; a pointer, so that logs do not print the file
@@ -83,7 +84,7 @@ func Default() *Config {
 		},
 		Root:     lock.DefaultRoot,
 		Log:      Log{Level: "info", Format: "json"},
-		Policies: new(Set),
+		Policies: new(policy.Set),
 	}
 }
 
@@ -91,7 +92,7 @@ func Default() *Config {
 const maxFile = 1 << 20
 
 // Load reads a configuration file. If the file cannot be read, the error wraps the operating
-// system's. Any other error is a [*ConfigError] with all mistakes.
+// system's. Any other error is a [*Error] with all mistakes.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -106,7 +107,7 @@ func Load(path string) (*Config, error) {
 }
 
 // Parse parses a configuration. Mistakes show filename, and relative names of files in data are
-// relative to its folder. Keys that data omits have their defaults. The error is a [*ConfigError].
+// relative to its folder. Keys that data omits have their defaults. The error is a [*Error].
 func Parse(filename string, data []byte) (*Config, error) {
 	d, c := newDecoder(filename), Default()
 	d.guard(func() {

@@ -1,4 +1,4 @@
-package policy_test
+package config_test
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // later is one end of a net.Pipe whose writes do not wait for the reader.
@@ -93,7 +93,7 @@ func TestRotatedAuthority(t *testing.T) {
 		}
 		write(authorities, before.PEM)
 		write(filepath.Join(folder, "config.yaml"), []byte("zookeeper: {session_timeout: 6s, tls: {ca_file: ca.pem}}\n"))
-		cfg, err := policy.Load(filepath.Join(folder, "config.yaml"))
+		cfg, err := config.Load(filepath.Join(folder, "config.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package policy
+package config
 
 import (
 	"errors"
@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
+	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // decoder decodes one file. It continues after a mistake, to find all mistakes. The fields that it
@@ -56,22 +58,17 @@ type field struct {
 
 func newField(to reflect.Value, tag reflect.StructTag) field {
 	f := field{key: tag.Get("key"), tag: tag, to: to}
-	if to.Kind() == reflect.Struct && to.Type() != reflect.TypeFor[Pattern]() {
+	if to.Kind() == reflect.Struct {
 		f.below = fieldsOf(to)
 	}
 	return f
 }
 
-// fieldsOf returns the fields of a struct, and of its embedded structs, that have a key.
+// fieldsOf returns the fields of a struct that have a key.
 func fieldsOf(v reflect.Value) (fields []field) {
-	if p, ok := v.Addr().Interface().(*lock.Policy); ok {
-		v = reflect.ValueOf((*lockKeys)(p)).Elem()
-	}
 	for i := range v.NumField() {
 		f := newField(v.Field(i), v.Type().Field(i).Tag)
 		switch last := len(fields) - 1; {
-		case v.Type().Field(i).Anonymous:
-			fields = append(fields, f.below...)
 		case f.key == "":
 		case last >= 0 && fields[last].key == f.key:
 			fields[last].below = append(fields[last].below, f.below...)
@@ -108,19 +105,17 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 	switch v := f.to.Addr().Interface().(type) {
 	case *string:
 		rule = d.decodeText(v, n, f.tag)
-	case *Pattern:
-		rule = d.decodeText(&v.text, n, f.tag)
 	case *time.Duration:
 		rule = decodeTime(v, n, f.tag)
 	case *int:
 		rule = decodeNumber(v, n)
 	case *bool:
 		rule = decodeBool(v, n)
-	case **Set:
-		var policies []Policy
-		d.list(newField(reflect.ValueOf(&policies).Elem(), f.tag), path, n)
+	case **policy.Set:
+		var keys []ruleKeys
+		d.list(newField(reflect.ValueOf(&keys).Elem(), f.tag), path, n)
 		if !d.has(path) {
-			*v = newSet(policies, path, &d.mistakes)
+			*v = d.newSet(keys, path)
 		}
 	default:
 		switch f.to.Kind() {
@@ -181,7 +176,7 @@ func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 	}
 	lines := map[string]int{}
 	for _, entry := range m.Values {
-		at, key := placeOf(entry.Key.GetToken()), plain(entry.Key.GetToken().Value)
+		at, key := placeOf(entry.Key.GetToken()), rule.Plain(entry.Key.GetToken().Value)
 		keyPath := strings.TrimPrefix(path+"."+key, ".")
 		if i := slices.Index(keys, key); i < 0 {
 			d.unknown(fields, at, path, key)
@@ -260,12 +255,19 @@ func (d *decoder) decodeText(to *string, n ast.Node, tag reflect.StructTag) erro
 	return rule
 }
 
+// none is the text of [lock.NoLocalWindow].
+const none = "none"
+
 // longUnit matches a number of days or weeks, which Go's syntax of durations lacks.
 var longUnit = regexp.MustCompile(`^([0-9]{1,4}(?:\.[0-9]+)?) ?(d|w)(?:ays?|eeks?)?$`)
 
 func decodeTime(to *time.Duration, n ast.Node, tag reflect.StructTag) error {
 	const syntax = "must be a duration such as 500ms, 30s or 1h30m"
 	text := n.GetToken().Value
+	if tag.Get("rule") == "window" && text == none {
+		*to = lock.NoLocalWindow
+		return nil
+	}
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
 		return errors.New(syntax + ": say the unit")
 	}
@@ -281,7 +283,7 @@ func decodeTime(to *time.Duration, n ast.Node, tag reflect.StructTag) error {
 		return errors.New(syntax)
 	}
 	if name := tag.Get("rule"); name != "" {
-		t, err = timeRules[name](t)
+		err = timeRules[name](t)
 	}
 	if err == nil {
 		*to = t

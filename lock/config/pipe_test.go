@@ -1,6 +1,6 @@
 //go:build unix
 
-package policy_test
+package config_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/config"
 )
 
 // TestPipeWithoutWriter: the end of the context ends Options, although a file that the configuration
@@ -27,7 +27,7 @@ func TestPipeWithoutWriter(t *testing.T) {
 		"sasl: {mechanism: digest-md5, user: shop, password_file: " + pipe + "}",
 		"tls: {ca_file: " + pipe + "}",
 	} {
-		cfg, err := policy.Parse("config.yaml", []byte("zookeeper: {servers: [\"127.0.0.1:1\"], "+z+"}"))
+		cfg, err := config.Parse("config.yaml", []byte("zookeeper: {servers: [\"127.0.0.1:1\"], "+z+"}"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package policy
+package config
 
 import (
 	"bytes"
@@ -13,13 +13,15 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
 )
 
 // guard turns a panic of f into a mistake: a panic of the YAML parser must not end the process.
 func (d *decoder) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			d.add("", "", "%s: %s", parserFailed, plain(fmt.Sprint(r)))
+			d.add("", "", "%s: %s", parserFailed, rule.Plain(fmt.Sprint(r)))
 		}
 	}()
 	f()
@@ -238,7 +240,7 @@ func show(n ast.Node) string {
 	case *ast.LiteralNode:
 		return "a block of text"
 	}
-	return plain(n.GetToken().Value)
+	return rule.Plain(n.GetToken().Value)
 }
 
 func placeOf(t *token.Token) place {

@@ -1,4 +1,4 @@
-package policy
+package config
 
 import (
 	"cmp"
@@ -6,16 +6,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
+	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // Root is one of the roots that a reaper sweeps. Settings that a Root omits come from the rest of
 // the file, see [Config.Each].
 type Root struct {
-	Name      string     `key:"name" rule:"given"` // unique; shown in logs, reports and metrics
-	Root      string     `key:"root" rule:"root"`  // the node under which its locks are
-	ZooKeeper *ZooKeeper `key:"zookeeper"`         // nil: as in the rest of the file
-	Policies  *Set       `key:"policies"`          // nil: as in the rest of the file
-	Reaper    Reaper     `key:"reaper"`            // a zero field: as in the rest of the file
+	Name      string      `key:"name" rule:"given"` // unique; shown in logs, reports and metrics
+	Root      string      `key:"root" rule:"root"`  // the node under which its locks are
+	ZooKeeper *ZooKeeper  `key:"zookeeper"`         // nil: as in the rest of the file
+	Policies  *policy.Set `key:"policies"`          // nil: as in the rest of the file
+	Reaper    Reaper      `key:"reaper"`            // a zero field: as in the rest of the file
 }
 
 // Named is the configuration of one root. Name is "" if the file has no list of roots.
@@ -117,7 +120,7 @@ func (d *decoder) checkRoots(c *Config) {
 			})
 		}
 		if j := slices.IndexFunc(each[:i], meets); j >= 0 {
-			d.add(key, plain(r.Root), "must not be, nor be above or below, that of roots[%d], which is %s on the same servers", j, plain(each[j].Root))
+			d.add(key, rule.Plain(r.Root), "must not be, nor be above or below, that of roots[%d], which is %s on the same servers", j, rule.Plain(each[j].Root))
 		}
 	}
 }

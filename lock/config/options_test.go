@@ -1,4 +1,4 @@
-package policy_test
+package config_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // TestOptions: a client with the options has the file's root, times and credentials, so its nodes
@@ -22,7 +22,7 @@ func TestOptions(t *testing.T) {
 		"root: /shop\npolicies: [{name: p, match: '*', ttl: 3s}]\nzookeeper: {session_timeout: 4s, auth: {user: u, password_env: HOLDFAST_TEST_PASSWORD}}": "digest",
 		"root: /shop\npolicies: [{name: p, match: '*', ttl: 3s}]\nzookeeper: {session_timeout: 4s}":                                                        "world",
 	} {
-		cfg, err := policy.Parse("config.yaml", []byte(file))
+		cfg, err := config.Parse("config.yaml", []byte(file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,29 +62,17 @@ func TestOptions(t *testing.T) {
 // TestOptionsWithoutPassword: if the configured password is missing, Options fails, and returns no
 // options.
 func TestOptionsWithoutPassword(t *testing.T) {
-	cfg := policy.Default()
-	cfg.ZooKeeper.Auth = &policy.Auth{User: "u", PasswordEnv: "HOLDFAST_TEST_NONE"}
+	cfg := config.Default()
+	cfg.ZooKeeper.Auth = &config.Auth{User: "u", PasswordEnv: "HOLDFAST_TEST_NONE"}
 	if opts, err := cfg.Options(t.Context()); opts != nil || err == nil || !strings.Contains(err.Error(), "zookeeper.auth.password_env: ") {
 		t.Errorf("%d options, %v", len(opts), err)
 	}
 }
 
-func TestMustPattern(t *testing.T) {
-	if p := policy.MustPattern("a/*"); !p.Match("a/b") {
-		t.Errorf("%v does not match", p)
-	}
-	defer func() {
-		if err, _ := recover().(error); err == nil || !strings.Contains(err.Error(), "pattern /a: ") {
-			t.Errorf("panic with %v", err)
-		}
-	}()
-	policy.MustPattern("/a")
-}
-
 // TestFollowReconfiguration: follow_reconfiguration sets the option WithReconfiguration, which lock.New
 // refuses. A root with its own servers does not inherit the key.
 func TestFollowReconfiguration(t *testing.T) {
-	cfg, err := policy.Parse("config.yaml", []byte(`zookeeper: {follow_reconfiguration: true}
+	cfg, err := config.Parse("config.yaml", []byte(`zookeeper: {follow_reconfiguration: true}
 roots:
   - {name: a, root: /a}
   - {name: b, root: /b, zookeeper: {servers: [b]}}

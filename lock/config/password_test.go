@@ -1,4 +1,4 @@
-package policy
+package config
 
 import (
 	"context"
@@ -68,9 +68,9 @@ func TestPassword(t *testing.T) {
 		{"variable empty", &Auth{PasswordEnv: "HOLDFAST_TEST_EMPTY"}, "", "no environment variable of the name that stands there, or it is empty"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config := Default()
-			config.ZooKeeper.Auth = test.auth
-			options, err := config.Options(context.Background())
+			cfg := Default()
+			cfg.ZooKeeper.Auth = test.auth
+			options, err := cfg.Options(context.Background())
 			if test.rule != "" {
 				if err == nil || !strings.Contains(err.Error(), test.rule) || !strings.Contains(err.Error(), "zookeeper.auth.password_") {
 					t.Errorf("error is %v, want the key and %q", err, test.rule)
@@ -83,7 +83,7 @@ func TestPassword(t *testing.T) {
 				}
 				return
 			}
-			if password, _ := config.password("zookeeper.auth", test.auth.PasswordFile, test.auth.PasswordEnv); err != nil || password != test.password {
+			if password, _ := cfg.password("zookeeper.auth", test.auth.PasswordFile, test.auth.PasswordEnv); err != nil || password != test.password {
 				t.Errorf("password = %q, %v, want %q", password, err, test.password)
 			}
 		})

@@ -1,9 +1,8 @@
-package policy
+package config
 
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -11,7 +10,9 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/znode"
+	"github.com/holdfast-io/holdfast/lock/internal/calendar"
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
+	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // rules has the rules of texts, by the names in the tags of fields. A rule checks a text and returns
@@ -21,33 +22,33 @@ var rules = map[string]func(*decoder, string) (string, error){
 	"given":    same(notEmpty),
 	"host":     form(`[^:/@ ]+`, "must be the name of a host, without a port"),
 	"listen":   func(_ *decoder, s string) (string, error) { return ParseListen(s) },
-	"name":     same(checkName),
+	"name":     same(rule.LockName),
 	"path":     (*decoder).path,
 	"pattern":  same(checkPattern),
-	"root":     same(checkRoot),
-	"schedule": same(checkSchedule),
+	"root":     same(rule.Root),
+	"schedule": same(calendar.Check),
 	"service":  form(`[^/@ ]+`, "must be the first part of the servers' principals, such as zookeeper"),
 	"server":   func(_ *decoder, s string) (string, error) { return ParseServer(s) },
 	"user":     form(`[^:]+`, "must not have a colon, which separates the user from the password in a digest"),
 	"variable": (*decoder).variable,
 }
 
-// timeRules has the rules of durations in a file, by the names in the tags of fields. Zero means
-// the default in a [Policy], but not in a file. [NewSet] checks the limits of policies.
-var timeRules = map[string]func(time.Duration) (time.Duration, error){
-	"positive": func(t time.Duration) (time.Duration, error) {
-		return t, must(t != 0, "must be more than zero; delete the key for the default")
+// timeRules has the rules of durations in a file, by the names in the tags of fields. A zero means the
+// default in a [policy.Rule], but not in a file. [policy.NewSet] checks the limits of policies.
+var timeRules = map[string]func(time.Duration) error{
+	"positive": func(t time.Duration) error {
+		return must(t != 0, "must be more than zero; delete the key for the default")
 	},
-	"window": func(t time.Duration) (time.Duration, error) {
-		if t == 0 {
-			return lock.NoLocalWindow, nil
+	"window": func(t time.Duration) error { // decodeTime has taken the text none
+		if t == lock.NoLocalWindow {
+			t-- // nothing but the text none means it
 		}
-		return t, must(t != lock.NoLocalWindow, "must be at least 0s")
+		return keep(rule.Window(t))
 	},
 	// The longest session timeout that go-zookeeper can send is an int32 of milliseconds. The
 	// server's own limits follow from its tick time.
-	"session": func(t time.Duration) (time.Duration, error) {
-		return t, checkTime(t, 100*time.Millisecond, math.MaxInt32*time.Millisecond)
+	"session": func(t time.Duration) error {
+		return keep(rule.Duration(t, 100*time.Millisecond, math.MaxInt32*time.Millisecond))
 	},
 }
 
@@ -71,18 +72,15 @@ func must(kept bool, rule string) error {
 	return errors.New(rule)
 }
 
+// keep returns the text of a broken rule as an error; nil for "".
+func keep(broken string) error { return must(broken == "", broken) }
+
 func notEmpty(s string) error { return must(s != "", "must not be empty") }
 
-func checkRoot(root string) error { return ruleOf(znode.CheckRoot(root), "root", root) }
-
-func checkName(name string) error { return ruleOf(znode.CheckName(name), "lock name", name) }
-
-// ruleOf returns an error of package znode without the value, which the message already has.
-func ruleOf(err error, what, value string) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("%s %q: ", what, value)))
+// checkPattern returns the rule that the pattern breaks, if any.
+func checkPattern(text string) error {
+	_, err := policy.ParsePattern(text)
+	return errors.Unwrap(err) // without the text, which the message already has
 }
 
 // path is the rule of a file's name. It refuses a text that is a file's content. Relative names begin
@@ -102,13 +100,4 @@ var variable = form(`[A-Za-z_][A-Za-z0-9_]*`, "must be the name of an environmen
 func (d *decoder) variable(s string) (string, error) {
 	d.passwords = append(d.passwords, s)
 	return variable(d, s)
-}
-
-// checkTime returns the rule that the duration breaks, if any. Durations are whole milliseconds,
-// because entries store milliseconds.
-func checkTime(t, least, most time.Duration) error {
-	return cmp.Or(
-		must(t >= least, fmt.Sprintf("must be at least %v", least)),
-		must(t <= most, fmt.Sprintf("must be at most %v", most)),
-		must(t%time.Millisecond == 0, "must be whole milliseconds"))
 }

@@ -1,4 +1,4 @@
-package policy
+package config
 
 import (
 	"errors"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/calendar"
+	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 func lines(l ...string) string { return strings.Join(l, "\n") + "\n" }
@@ -36,6 +38,7 @@ func TestParse(t *testing.T) {
 		`    grace: 500ms`,
 		`    max_hold: 2h`,
 		`    keep_parent: true`,
+		`    local_window: none`,
 		`    orphan_after: 1s`,
 		`    schedule: "@hourly"`,
 		`  - {name: rest, match: "**", max_hold: 0s}`,
@@ -49,18 +52,17 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies, err := NewSet(
-		Policy{
-			Name:  "jobs",
-			Match: mustPattern(t, "**/jobs"),
+	policies, err := policy.NewSet(
+		policy.Rule{
+			Match: policy.MustPattern("**/jobs"),
 			Policy: lock.Policy{
-				TTL: 90 * time.Second, MaxTTL: 90 * time.Second, Grace: 500 * time.Millisecond,
-				MaxHold: 2 * time.Hour, KeepParent: true,
+				Name: "jobs", TTL: 90 * time.Second, MaxTTL: 90 * time.Second, Grace: 500 * time.Millisecond,
+				MaxHold: 2 * time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow,
 			},
 			OrphanAfter: time.Second,
 			Schedule:    "@hourly",
 		},
-		named(t, "rest", "**"),
+		named("rest", "**"),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +200,8 @@ func TestParseMistakes(t *testing.T) {
 		{"zero max_ttl", policy("    max_ttl: 0s"), 4, 14, "policies[0].max_ttl", "0s", "more than zero"},
 		{"zero grace", policy("    grace: 0s"), 4, 12, "policies[0].grace", "0s", "more than zero"},
 		{"zero orphan_after", policy("    orphan_after: 0s"), 4, 19, "policies[0].orphan_after", "0s", "more than zero"},
+		{"zero local_window", policy("    local_window: 0s"), 4, 19, "policies[0].local_window", "0s", "more than zero; write none"},
+		{"none for a ttl", policy("    ttl: none"), 4, 10, "policies[0].ttl", "none", "must be a duration"},
 
 		// Mistakes in policies; policyRules has more of them.
 		{"pattern", "policies:\n- name: n\n  match: /a\n", 3, 10, "policies[0].match", "/a", "must not start with a slash"},
@@ -284,13 +288,13 @@ func TestParseMistakes(t *testing.T) {
 // windowText returns a local window as it is written in a configuration file.
 func windowText(d time.Duration) string {
 	if d == lock.NoLocalWindow {
-		return "0h"
+		return none
 	}
 	return d.String()
 }
 
 // toYAML returns policies as a configuration file, and the line of each key.
-func toYAML(policies []Policy) (data string, at map[string]int) {
+func toYAML(policies []policy.Rule) (data string, at map[string]int) {
 	var b strings.Builder
 	at = map[string]int{"policies": 2}
 	line := 2
@@ -318,11 +322,11 @@ func toYAML(policies []Policy) (data string, at map[string]int) {
 func TestParsePolicyRules(t *testing.T) {
 	for _, test := range policyRules {
 		t.Run(test.name, func(t *testing.T) {
-			data, at := toYAML(test.policies)
+			data, at := toYAML(test.rules)
 			_, err := Parse("config.yaml", []byte(data))
 			m := onlyMistake(t, err)
-			if m.Key != test.key || !strings.Contains(m.Rule, test.rule) {
-				t.Errorf("mistake is %q, want the key %s and the rule %q", m, test.key, test.rule)
+			if m.Key != test.key || !strings.Contains(m.Rule, test.reason) {
+				t.Errorf("mistake is %q, want the key %s and the rule %q", m, test.key, test.reason)
 			}
 			line, given := at[m.Key]
 			if !given {
@@ -365,7 +369,7 @@ func TestParseAllAtOnce(t *testing.T) {
 		/* 21 */ `root: /a`,
 		/* 22 */ `logs: {}`,
 	)))
-	var e *ConfigError
+	var e *Error
 	if !errors.As(fmt.Errorf("start: %w", err), &e) {
 		t.Fatalf("error is %T (%v)", err, err)
 	}
@@ -400,7 +404,7 @@ func TestParseAllAtOnce(t *testing.T) {
 func TestParseLargest(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("policies: [\n")
-	for i := range maxPolicies {
+	for i := range policy.MaxRules {
 		fmt.Fprintf(&b, "  # One more.\n  # A\n  # few\n  # words\n  {name: n%d, match: m%d, ttl: 5s, max_ttl: 1m, grace: 1s, max_hold: 0s, keep_parent: true, orphan_after: 1m, schedule: '@hourly'},\n", i, i)
 	}
 	b.WriteString("]\n")
@@ -408,7 +412,7 @@ func TestParseLargest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(c.Policies.All()); n != maxPolicies+1 {
+	if n := len(c.Policies.All()); n != policy.MaxRules+1 {
 		t.Errorf("%d policies", n)
 	}
 }
@@ -533,8 +537,8 @@ func keysBelow(path string, fields []field) (keys []string) {
 	for _, f := range fields {
 		key, to := strings.TrimPrefix(path+"."+f.key, "."), f.to
 		keys = append(keys, key)
-		if to.Type() == reflect.TypeFor[*Set]() {
-			to = reflect.ValueOf(new([]Policy)).Elem()
+		if to.Type() == reflect.TypeFor[*policy.Set]() {
+			to = reflect.ValueOf(new([]ruleKeys)).Elem()
 		}
 		switch {
 		case to.Kind() == reflect.Pointer:
@@ -564,8 +568,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(configFile(f))
 	f.Add(example(configFile(f)))
 	for _, test := range policyRules {
-		if len(test.policies) < 10 {
-			data, _ := toYAML(test.policies)
+		if len(test.rules) < 10 {
+			data, _ := toYAML(test.rules)
 			f.Add([]byte(data))
 		}
 	}
@@ -585,13 +589,13 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 			if s := c.Reaper.Schedule; s != "" {
-				if err := checkSchedule(s); err != nil {
+				if err := calendar.Check(s); err != nil {
 					t.Fatal(err)
 				}
 			}
 			return
 		}
-		var e *ConfigError
+		var e *Error
 		if !errors.As(err, &e) || len(e.Mistakes) == 0 || c != nil {
 			t.Fatalf("Parse = %v, %T", c, err)
 		}

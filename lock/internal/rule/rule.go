@@ -1,0 +1,153 @@
+// Package rule has the rules that the settings of locks keep, each in one wording: for options, for
+// policies, and for the configuration file.
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Limits of a lock's times.
+const (
+	MinTTL         = 100 * time.Millisecond
+	MinGrace       = clock.MinGrace
+	MaxLocalWindow = time.Second
+	MaxTime        = 365 * 24 * time.Hour
+
+	// NoLocalWindow is the window that allows no local handoff.
+	NoLocalWindow time.Duration = -1
+)
+
+// Duration returns the rule that a duration breaks, "" if none. Durations are whole milliseconds,
+// because entries store milliseconds.
+func Duration(d, least, most time.Duration) string {
+	switch {
+	case d < least:
+		return fmt.Sprintf("must be at least %v", least)
+	case d > most:
+		return fmt.Sprintf("must be at most %v", most)
+	case d%time.Millisecond != 0:
+		return "must be whole milliseconds"
+	}
+	return ""
+}
+
+// Window returns the rule that a local window breaks, "" if none. Zero is refused: it would look like
+// no window.
+func Window(d time.Duration) string {
+	switch d {
+	case NoLocalWindow:
+		return ""
+	case 0:
+		return "must be more than zero; write none (lock.NoLocalWindow) for no local handoff"
+	}
+	return Duration(d, time.Millisecond, MaxLocalWindow)
+}
+
+// Times are the times of a policy.
+type Times struct{ TTL, MaxTTL, Grace, MaxHold, LocalWindow time.Duration }
+
+// Broken is a rule that one of the times breaks.
+type Broken struct {
+	Key   string // of the time in a configuration
+	With  string // the key of another time that the rule compares it with; "" if none
+	Value time.Duration
+	Rule  string
+}
+
+// Check returns the rules that the times break. It does not compare with a time that breaks a rule of
+// its own.
+func (t Times) Check() (all []Broken) {
+	sound := map[string]bool{}
+	for _, each := range []struct {
+		key  string
+		time time.Duration
+		rule string
+	}{
+		{"max_ttl", t.MaxTTL, Duration(t.MaxTTL, MinTTL, MaxTime)},
+		{"ttl", t.TTL, Duration(t.TTL, MinTTL, MaxTime)},
+		{"grace", t.Grace, Duration(t.Grace, MinGrace, MaxTime)},
+		{"max_hold", t.MaxHold, Duration(t.MaxHold, 0, MaxTime)},
+		{"local_window", t.LocalWindow, Window(t.LocalWindow)},
+	} {
+		if sound[each.key] = each.rule == ""; each.rule != "" {
+			all = append(all, Broken{each.key, "", each.time, each.rule})
+		}
+	}
+	for _, each := range []struct {
+		key, with string
+		broken    bool
+		time      time.Duration
+		rule      string
+		limit     time.Duration
+	}{
+		{"ttl", "max_ttl", t.TTL > t.MaxTTL, t.TTL, "must be at most max_ttl, which is %v", t.MaxTTL},
+		{"grace", "max_ttl", t.Grace > t.MaxTTL, t.Grace, "must be at most max_ttl, which is %v", t.MaxTTL},
+		{"max_hold", "ttl", t.MaxHold != 0 && t.MaxHold < t.TTL, t.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", t.TTL},
+	} {
+		if each.broken && sound[each.key] && sound[each.with] {
+			all = append(all, Broken{each.key, each.with, each.time, fmt.Sprintf(each.rule, each.limit)})
+		}
+	}
+	return all
+}
+
+// maxName limits the length of the name of an element of a list, in bytes.
+const maxName = 64
+
+// Name returns the rule that the i-th name of a list breaks, "" if none. value is how to show the
+// name. list is the key of the list in a configuration.
+func Name(list string, i int, names []string) (value, rule string) {
+	name, first := names[i], slices.Index(names, names[i])
+	switch {
+	case name == "":
+		return "", "must be given"
+	case len(name) > maxName:
+		return Plain(name), fmt.Sprintf("must have at most %d bytes", maxName)
+	case !printable(name):
+		return Plain(name), "must be printable"
+	case first < i:
+		return Plain(name), fmt.Sprintf("is the name of %s[%d] already", list, first)
+	}
+	return Plain(name), ""
+}
+
+// Plain returns a text for a message: quoted unless it is printable, and cut if it is long.
+func Plain(s string) string {
+	const most = 80
+	cut := ""
+	if len(s) > most {
+		s, cut = strings.ToValidUTF8(s[:most], ""), "…"
+	}
+	if s == "" || !printable(s) {
+		return strconv.Quote(s) + cut
+	}
+	return s + cut
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+}
+
+// Root returns the rule that the path of a root breaks, if any.
+func Root(root string) error { return without(znode.CheckRoot(root), "root", root) }
+
+// LockName returns the rule that the name of a lock breaks, if any.
+func LockName(name string) error { return without(znode.CheckName(name), "lock name", name) }
+
+// without returns an error of package znode without the value, which the message already has.
+func without(err error, what, value string) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("%s %q: ", what, value)))
+}
