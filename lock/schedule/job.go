@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -85,6 +83,14 @@ func parse(what string, names []string, name string) (int, error) {
 	return 0, invalid(what, fmt.Sprintf("%q", name), "must be one of %s", strings.Join(names, ", "))
 }
 
+// Schedule says when a job runs. Next returns the first tick after a time; zero if there is none. The
+// result must depend on nothing but the time, so that all replicas have the same ticks. Next is called
+// with times in UTC, and may be called concurrently. The schedules of github.com/robfig/cron/v3 are
+// Schedules.
+type Schedule interface {
+	Next(after time.Time) time.Time
+}
+
 // Options are the settings of a job. The zero value has all defaults. All replicas of a job should
 // have the same Options.
 type Options struct {
@@ -127,10 +133,10 @@ type Job struct {
 }
 
 // New returns the job of that name, which has the form of a lock's name, such as "nightly/export".
-// A schedule without a time zone is in UTC. The interval of [cron.Every] counts from fixed times,
+// A schedule without a time zone is in UTC. The interval of cron.Every counts from fixed times,
 // and not from the start of a replica: @every 1h comes on the hour. New fails with
 // [lock.ErrInvalid] if an argument is not allowed. It asks no server.
-func New(locks *lock.Client, name string, schedule cron.Schedule, opts Options) (*Job, error) {
+func New(locks *lock.Client, name string, schedule Schedule, opts Options) (*Job, error) {
 	switch {
 	case locks == nil:
 		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")

@@ -561,7 +561,7 @@ func TestSkippedIsReported(t *testing.T) {
 		begun := onTheMinute()
 		time.Sleep(2 * time.Hour)
 		c := w.dial("a")
-		job := func(name string, s cron.Schedule, opts schedule.Options) *schedule.Job {
+		job := func(name string, s schedule.Schedule, opts schedule.Options) *schedule.Job {
 			opts.Report = func(run schedule.Run) { w.reported = append(w.reported, run) }
 			j, err := schedule.New(c, name, s, opts)
 			if err != nil {
@@ -815,7 +815,7 @@ func TestNoTick(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, ticks := range map[string]cron.Schedule{"never": newYear, "over": once(time.Now().Add(time.Minute))} {
+		for name, ticks := range map[string]schedule.Schedule{"never": newYear, "over": once(time.Now().Add(time.Minute))} {
 			j, err := schedule.New(c, name, ticks, schedule.Options{})
 			if err != nil {
 				t.Fatal(err)

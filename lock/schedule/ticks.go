@@ -13,12 +13,12 @@ const horizon = 5 * 366 * 24 * time.Hour
 
 // ticks are the points of a schedule, the same for every replica. The schedule gets all times in
 // UTC, so that without a time zone of its own it does not depend on the machine.
-type ticks struct{ schedule cron.Schedule }
+type ticks struct{ schedule Schedule }
 
 // newTicks returns the ticks of a schedule. cron counts an interval from the time of the call,
 // which differs among replicas, so newTicks replaces it by one with fixed points; and it misses days
 // on which clocks change at midnight.
-func newTicks(s cron.Schedule) ticks {
+func newTicks(s Schedule) ticks {
 	if every, ok := s.(cron.ConstantDelaySchedule); ok {
 		s = interval(every.Delay)
 	}

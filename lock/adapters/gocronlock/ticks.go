@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/go-co-op/gocron/v2"
-	"github.com/robfig/cron/v3"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/schedule"
@@ -34,7 +33,7 @@ type Ticks struct {
 // and its value is the job's schedule. A schedule without a time zone is in UTC. So use
 // gocron.WithLocation(time.UTC), or the same time zone in both. The options apply to all jobs;
 // OverlapBeside is refused. NewTicks fails with [lock.ErrInvalid] if an argument is not allowed.
-func NewTicks(locks *lock.Client, schedules map[string]cron.Schedule, opts schedule.Options) (*Ticks, error) {
+func NewTicks(locks *lock.Client, schedules map[string]schedule.Schedule, opts schedule.Options) (*Ticks, error) {
 	if opts.Overlap == schedule.OverlapBeside {
 		return nil, fmt.Errorf("%w: overlap %v: must be wait or skip", lock.ErrInvalid, opts.Overlap)
 	}

@@ -31,7 +31,7 @@ func TestTicks(t *testing.T) {
 		for range 3 {
 			locks := dial(t, ensemble)
 			clients = append(clients, locks)
-			ticks, err := gocronlock.NewTicks(locks, map[string]cron.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{
+			ticks, err := gocronlock.NewTicks(locks, map[string]schedule.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{
 				Report: func(r schedule.Run) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -81,7 +81,7 @@ func TestTicksThatWait(t *testing.T) {
 		locks := dial(t, locktest.Start(t, locktest.Options{}))
 		defer locks.Close()
 		recorded, runs := 0, 0
-		ticks, err := gocronlock.NewTicks(locks, map[string]cron.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{
+		ticks, err := gocronlock.NewTicks(locks, map[string]schedule.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{
 			Report: func(schedule.Run) { recorded++ },
 		})
 		if err != nil {
@@ -114,7 +114,7 @@ func TestTicksLost(t *testing.T) {
 		ensemble := locktest.Start(t, locktest.Options{})
 		locks, other := dial(t, ensemble), dial(t, ensemble)
 		defer other.Close()
-		ticks, err := gocronlock.NewTicks(locks, map[string]cron.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{})
+		ticks, err := gocronlock.NewTicks(locks, map[string]schedule.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,8 +141,8 @@ func TestTicksLost(t *testing.T) {
 func TestTicksBadInput(t *testing.T) {
 	locks := dial(t, locktest.Start(t, locktest.Options{}))
 	defer locks.Close()
-	hourly := func(name string) map[string]cron.Schedule {
-		return map[string]cron.Schedule{name: cron.Every(time.Hour)}
+	hourly := func(name string) map[string]schedule.Schedule {
+		return map[string]schedule.Schedule{name: cron.Every(time.Hour)}
 	}
 	none, err := gocronlock.NewTicks(locks, nil, schedule.Options{})
 	if err != nil {
