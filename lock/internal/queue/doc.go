@@ -123,7 +123,9 @@
 // written the own entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
-// session. Otherwise it renews, then lists.
+// session. Otherwise it renews, then lists. The grant is in the record 300 µs later, if the hold still
+// lasts: a leader's before it leads, a reader's or that of an entry that joined alone with the next
+// renewal.
 //
 // A try, and a barging request, list before they join. They join only if no live contender is in the
 // way, and withdraw if they then have to wait. A barging waiter has no entry.
@@ -131,8 +133,15 @@
 // # Waiting and purging
 //
 // A waiter watches its predecessor; permits.go has the rule for semaphores. Behind a foreign entry,
-// which has no lease, it also watches the nearest Holdfast entry ahead of that. It deletes (purges)
-// expired entries, each on the version judged:
+// which has no lease, it also watches the nearest Holdfast entry ahead of that.
+//
+// All entries, waiting or held, are renewed after a third of their TTL, and a hold ends by its owner's
+// own clock, a TTL after the last acknowledged write was sent (package lease). An entry has expired
+// when the TTL in its record, and then the grace of the client that judges it, have passed since it
+// was last written. A waiter reads its predecessor again at that time, or after a minute. If the
+// predecessor has expired, the waiter lists, and deletes (purges) the expired entries right ahead in
+// one transaction, each on the version judged. The list without them gives its new position. The
+// verdicts:
 //
 //   - An entry is judged by the leader's clock, or by how long this client has known the entry's
 //     present version; never by expires_at in a record, nor by a client's wall clock.
