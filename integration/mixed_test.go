@@ -78,6 +78,9 @@ func mix(t *testing.T) *mixed {
 		} else if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+		if program.Version != "" {
+			t.Log(program.Version)
+		}
 		for range 2 {
 			// Sessions and leases end only if a test ends them.
 			p, err := peers.Start(program.Command(peers.Terms{SessionTimeout: 30 * time.Second, TTL: long}), func(string) {})

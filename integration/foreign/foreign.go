@@ -20,17 +20,25 @@ type Program struct {
 	Command func(args ...string) *exec.Cmd
 }
 
+// EnvCurator names the variable with a folder of jars: those of a Curator in place of the installed one, and of
+// all that it needs. For another kazoo, set PYTHONPATH.
+const EnvCurator = "HOLDFAST_CURATOR"
+
 // Curator compiles a Java class that uses Apache Curator, in dir. The folder must exist as long as
 // the program is used. An error of the compiler begins with "javac: ".
 func Curator(ctx context.Context, dir, class string, source []byte) (Program, error) {
-	const recipes, framework = "/usr/share/java/curator-recipes.jar", "/usr/share/java/curator-framework.jar"
+	jars := "/usr/share/java"
+	classes := []string{dir, jars + "/curator-recipes.jar", jars + "/curator-framework.jar"} // their manifests name what they need
+	if folder := os.Getenv(EnvCurator); folder != "" {
+		jars, classes = folder, []string{dir, filepath.Join(folder, "*")}
+	}
 	zookeeper, err := zkserver.Find(ctx)
 	if err != nil {
 		return Program{}, err
 	}
 	var javac string
 	err = zkserver.Install(ctx, func() (missing []string, _ error) {
-		if _, err := os.Stat(recipes); err != nil {
+		if _, err := os.Stat(filepath.Join(jars, "curator-recipes.jar")); err != nil {
 			missing = append(missing, "libcurator-recipes-java")
 		}
 		if javac, err = exec.LookPath(filepath.Join(filepath.Dir(zookeeper.Java), "javac")); err != nil {
@@ -47,14 +55,13 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	if err := os.WriteFile(path, source, 0o600); err != nil {
 		return Program{}, err
 	}
-	// The other dependencies are named by the jars' manifests.
-	classPath := strings.Join([]string{dir, recipes, framework, zookeeper.ClassPath}, string(filepath.ListSeparator))
+	classPath := strings.Join(append(classes, zookeeper.ClassPath), string(filepath.ListSeparator))
 	if output, err := exec.CommandContext(ctx, javac, "-cp", classPath, "-d", dir, path).CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("javac: %w: %s", err, output)
 	}
 	version := "Curator"
-	if jars, _ := filepath.Glob("/usr/share/java/curator-recipes-*.jar"); len(jars) == 1 {
-		version += " " + strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "curator-recipes-"), ".jar")
+	if found, _ := filepath.Glob(filepath.Join(jars, "curator-recipes-*.jar")); len(found) == 1 {
+		version += " " + strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), "curator-recipes-"), ".jar")
 	}
 	return Program{version, func(args ...string) *exec.Cmd {
 		java := []string{"-cp", classPath, "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
