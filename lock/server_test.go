@@ -229,7 +229,7 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 // even if go-zookeeper has no name for it. The code is that of a whole request, or of an operation
 // of a transaction.
 func TestAnswersHaveMeanings(t *testing.T) {
-	for code, meaning := range map[int32]string{codeQuota: "a quota is exceeded", -119: "the server is read-only", -1: "the server failed"} {
+	for code, meaning := range map[int32]string{codeQuota: "a quota is exceeded", -119: "the server is read-only", -1: "the server failed", -120: "no ephemeral node in a local session"} {
 		subtest(t, meaning, locktest.Options{}, func(w *world) {
 			a := w.client("a")
 			for _, op := range []int{0, 2} {

@@ -132,7 +132,10 @@ var refusals = []error{
 	zk.ErrInvalidPath, zk.ErrInvalidFlags,
 }
 
-var errLocalSession = errors.New("the server creates no ephemeral node in a local session: set localSessionsUpgradingEnabled=true in zoo.cfg, or create a persistent node")
+const localSession = "the server creates no ephemeral node in a local session: set localSessionsUpgradingEnabled=true in zoo.cfg, or create a persistent node"
+
+// errLocalSession is what a follower means that says in a transaction that the session has ended. A leader says -120.
+var errLocalSession = errors.New(localSession)
 
 const (
 	unnamedCode        = "unknown error: "
@@ -148,6 +151,7 @@ var codes = map[string]string{
 	unnamedCode + "-5":       "the server could not read the request, or write the answer",
 	codeUnimplemented:        "the server does not know the request",
 	unnamedCode + "-7":       "the server took too long",
+	unnamedCode + "-120":     localSession,
 	unnamedCode + "-119":     "the server is read-only: it has no quorum",
 	codeNotSASL:              "the server requires an authentication that this client does not have, mostly SASL: set zookeeper.sasl, or lock.WithSASL",
 	zk.ErrInvalidACL.Error(): "the server does not have the scheme of the ACL, or the user none for its scheme auth; sasl needs authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider in zoo.cfg",
