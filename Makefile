@@ -112,12 +112,12 @@ kerberos: bin/withzk ## a hold through tickets of Kerberos that live TICKET (1m)
 versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."; else Debian's), as a table
 	go run ./integration/versions $(VERSIONS)
 
-sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND)
+sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND; or the one in the file HISTORY)
 	go run ./integration/sim
 
 ticks: ## 100,000 ticks of jobs in virtual time (TICKS=n, from SEED=n on), and the ticks of all time zones
 	go test -count 1 -timeout 60m ./lock/internal/calendar -zones
-	TICKS=$(or $(TICKS),100000) go test -count 1 -timeout 60m -run '^TestTicks$$' -v ./lock
+	TICKS=$(or $(TICKS),100000) go test -count 1 -timeout 60m -run '^TestTicks$$' -v ./lock/internal/sim
 
 shardsim: ## 10,000 histories of groups of shards in virtual time (HISTORIES=n, from SEED=n on)
 	HISTORIES=$(or $(HISTORIES),10000) SEED=$(SEED) go test -count 1 -timeout 120m -run '^TestShards$$' ./lock/shard

@@ -3,9 +3,6 @@
 package lock
 
 import (
-	"context"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
@@ -26,9 +23,6 @@ func WithClock(now func() (mono, wall time.Duration)) Option {
 // SetPass sets the number of local handoffs of the hold's entry.
 func (h *Hold) SetPass(n int32) { h.e.Pass = n }
 
-// RequestOf returns a value that identifies the request in an observer's context.
-func RequestOf(ctx context.Context) any { return requestStateOf(ctx) }
-
 // Session returns the id of the client's present session.
 func (c *Client) Session() int64 { return c.conn.Session() }
 
@@ -42,14 +36,6 @@ func (c *Client) Wards() int { return c.inbox.Wards() }
 // Watches returns the number of remembered watches, including those that fired.
 func (c *Client) Watches() int { return c.conn.Watches() }
 
-// WithSeed seeds a client's randomness, so that a run can be repeated.
-func WithSeed(seed1, seed2 uint64) Option {
-	return clientOption(func(c *config) error {
-		c.random = rand.New(&lockedSource{PCG: rand.NewPCG(seed1, seed2)})
-		return nil
-	})
-}
-
 // WithInFlight limits the shared transactions in flight at once, so that more of them are shared; 0:
 // as many as without the option.
 func WithInFlight(n int) Option {
@@ -57,15 +43,4 @@ func WithInFlight(n int) Option {
 		c.inFlight = n
 		return nil
 	})
-}
-
-type lockedSource struct {
-	mu sync.Mutex
-	*rand.PCG
-}
-
-func (s *lockedSource) Uint64() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.PCG.Uint64()
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -58,6 +59,18 @@ type world struct {
 }
 
 const latency = bubble.Latency
+
+// Shorter names of what random tests draw from.
+var (
+	env     = bubble.Env
+	random  = bubble.Seeded
+	between = bubble.Between
+)
+
+// isOne reports whether the error is one of the targets.
+func isOne(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
 
 // simulate runs f in virtual time, in parallel with other tests. If anything still runs at its end,
 // such as a client or a connection, the bubble fails the test. The bubble waits five seconds for

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
@@ -56,6 +57,19 @@ type settings struct {
 
 func (s *settings) terms() lease.Terms {
 	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Metadata: s.metadata}
+}
+
+func init() {
+	access.UseMachine = func(m access.Machine) any {
+		return clientOption(func(c *config) error {
+			c.now = func() clock.Instant {
+				mono, wall := m.Clock()
+				return clock.Instant{Mono: mono, Wall: wall}
+			}
+			c.random, c.inFlight = m.Random, m.InFlight
+			return nil
+		})
+	}
 }
 
 // systemSource is the system's source of random numbers. A copy of this process that is restored from

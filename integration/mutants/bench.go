@@ -17,9 +17,10 @@ import (
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
-// simulation is the test of random histories; the variables SEED and SEEDS select the histories.
-// ticks is the test of random histories of jobs. A history of jobs has about ticksOfSeed ticks.
+// simulation is the test of random histories in package simulated; the variables SEED and SEEDS
+// select the histories. ticks is the test of random histories of jobs. A history of jobs has about ticksOfSeed ticks.
 const (
+	simulated   = "lock/internal/sim"
 	simulation  = "TestSimulation"
 	ticks       = "TestTicks"
 	ticksOfSeed = 250
@@ -162,7 +163,7 @@ func (m mutant) named(pkg string) (names []string) {
 }
 
 // audited are the packages whose tests log what the audit finds, if AUDIT_ONLY is set.
-var audited = []string{"reaper", "lock/schedule", "lock"}
+var audited = []string{"reaper", "lock/schedule", "lock", simulated}
 
 // packages returns the packages in which the mutant is tested, in the order of the tests.
 func (b *bench) packages(m mutant) (pkgs []string) {
@@ -170,7 +171,7 @@ func (b *bench) packages(m mutant) (pkgs []string) {
 		pkgs = append(pkgs, t[:strings.LastIndexByte(t, '.')])
 	}
 	if b.seeds > 0 {
-		pkgs = append(pkgs, "lock")
+		pkgs = append(pkgs, simulated)
 	}
 	slices.Sort(pkgs)
 	pkgs = slices.Compact(pkgs)
@@ -186,7 +187,7 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 		return b.testByAudit(ctx, m)
 	}
 	for _, pkg := range b.packages(m) {
-		if pkg == "lock" && b.seeds > 0 {
+		if pkg == simulated && b.seeds > 0 {
 			r.seed, r.says, r.err = b.simulate(ctx, m)
 			if m.number > 0 && (errors.Is(r.err, errStuck) || errors.Is(r.err, errPanic)) {
 				r.err = nil // the named tests decide
@@ -226,7 +227,7 @@ func (b *bench) testByAudit(ctx context.Context, m mutant) (r result) {
 				r.tests = []string{"audit of the named tests"}
 			}
 		}
-		if r.says == "" && r.err == nil && pkg == "lock" {
+		if r.says == "" && r.err == nil && pkg == simulated {
 			r.seed, r.says, r.err = b.simulate(ctx, m)
 		}
 		if r.says != "" || r.err != nil {
@@ -283,7 +284,7 @@ func (b *bench) simulate(ctx context.Context, m mutant) (seed, says string, err 
 			test, env[1] = ticks, fmt.Sprint("TICKS=", ticksOfSeed*b.seeds)
 		}
 	}
-	out, err := b.run(ctx, m, "lock", []string{test}, env...)
+	out, err := b.run(ctx, m, simulated, []string{test}, env...)
 	if err != nil {
 		return "", "", err
 	}

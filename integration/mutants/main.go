@@ -7,8 +7,8 @@
 // The folder rooms has a text file for each part of the protocol. Each mutant in it names functions,
 // and says what to replace in them; README.md explains how to write one. Go's -overlay flag compiles
 // the changed files, so the checkout stays unchanged. The mutants share the test binaries. These have
-// all their functions, and each run selects one mutant. Lock's TestSimulation runs with up to N seeds,
-// until a seed fails. N is 30 by default; with 0 the simulation does not run. The tests that the mutant
+// all their functions, and each run selects one mutant. TestSimulation of lock/internal/sim runs with up
+// to N seeds, until a seed fails. N is 30 by default; with 0 the simulation does not run. The tests that the mutant
 // names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a test
 // failed. A simulation that panics or does not end has noticed nothing.
 //

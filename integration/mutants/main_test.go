@@ -75,7 +75,7 @@ func sources(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// small is a module with a package lock. If Sum is broken, the simulation fails from its third
+// small is a module with a package lock and its simulation. If Sum is broken, the simulation fails from its third
 // history on.
 var small = map[string]string{
 	"go.mod": "module example.test\n\ngo 1.25\n",
@@ -90,13 +90,15 @@ func Sum(a, b int) int {
 
 func Twice(a int) int { return a * 2 }
 `,
-	"lock/lock_test.go": `package lock
+	"lock/internal/sim/sim_test.go": `package sim
 
 import (
 	"fmt"
 	"os"
 	"strconv"
 	"testing"
+
+	"example.test/lock"
 )
 
 func TestSimulation(t *testing.T) {
@@ -106,12 +108,17 @@ func TestSimulation(t *testing.T) {
 	}
 	for seed := 1; seed <= n && !t.Failed(); seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			if got := Sum(seed/3, seed/3); got != 2*(seed/3) {
+			if got := lock.Sum(seed/3, seed/3); got != 2*(seed/3) {
 				t.Errorf("seed %d: the sum is %d", seed, got)
 			}
 		})
 	}
 }
+
+`,
+	"lock/lock_test.go": `package lock
+
+import "testing"
 
 func TestSum(t *testing.T) {
 	if got := Sum(1, 1); got != 2 {

@@ -3,17 +3,22 @@
 //
 //	SEED=1 SEEDS=1000 make sim
 //
-// The histories are those of TestSimulation in lock/sim_test.go. A seed determines every delay,
-// fault and choice, and package repeatable removes all other randomness. "go test ./lock" uses the
-// unchanged Go runtime, and runs a few histories that are not repeatable.
+// The histories are those of TestSimulation in lock/internal/sim. A seed determines every operation,
+// delay and fault, and package repeatable removes all other randomness. "go test" uses the unchanged
+// Go runtime, and runs a few histories that are not repeatable.
 //
 // SEED is the first seed, 1 by default. SEEDS is the number of histories, 1,000 by default. TRACE
 // is a folder to which the events of each history are written. KIND selects one kind of histories.
-// Without KIND, a run of at least 500 histories also fails if one of the required events happened
+// Without KIND, a run of at least 1,000 histories also fails if one of the required events happened
 // in none of them.
+//
+// If a history fails, it is written to a file, one operation or fault a line. Then lines are left
+// out for as long as SHRINK, 2m by default, while it fails in the same way. "HISTORY=file make sim"
+// runs the history in a file.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +65,22 @@ func run(ctx context.Context) error {
 		return err
 	}
 
+	failed, err := os.MkdirTemp("", "holdfast-sim-failed-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(failed) // if it is empty
+	for name, otherwise := range map[string]string{"FAILED": failed, "SHRINK": "2m"} {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, otherwise)
+		}
+	}
+	if os.Getenv("HISTORY") != "" {
+		out, err := history(ctx, test, first)
+		fmt.Print(out)
+		return err
+	}
+
 	begun := time.Now()
 	sum, err := histories(ctx, test, first, seeds)
 	switch {
@@ -68,13 +89,14 @@ func run(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("a promise was broken; SEED=n SEEDS=1 make sim runs the history of seed n again: %w", err)
 	}
-	if missing := sum.missing(int(seeds)); seeds >= 500 && os.Getenv("KIND") == "" && len(missing) > 0 {
+	if missing := sum.missing(int(seeds)); seeds >= 1000 && os.Getenv("KIND") == "" && len(missing) > 0 {
 		return fmt.Errorf("what these histories should show never happened in them: %s", strings.Join(missing, ", "))
 	}
 	took := time.Since(begun)
 	fmt.Printf("%d histories, seeds %d to %d, in %v, %.0f a minute: all promises kept.\n",
 		seeds, first, first+seeds-1, took.Round(time.Second), float64(seeds)/took.Minutes())
 	fmt.Println("In them:", sum)
+	fmt.Println("The rarest:", sum.rarest())
 	return nil
 }
 
@@ -123,8 +145,7 @@ func number(name string, otherwise uint64) (uint64, error) {
 // history runs the history of a seed in a process of its own, so that it does not depend on other
 // histories, and returns the output.
 func history(ctx context.Context, test string, seed uint64) (string, error) {
-	cmd := exec.CommandContext(ctx, test, "-test.run", "^TestSimulation$", "-test.v", "-test.timeout", "20m")
-	cmd.Dir = "lock"
+	cmd := exec.CommandContext(ctx, test, "-test.run", "^TestSimulation$", "-test.v", "-test.timeout", "30m")
 	cmd.Env = append(os.Environ(), append(repeatable.Env(), fmt.Sprint("SEED=", seed), "SEEDS=1")...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -133,7 +154,7 @@ func history(ctx context.Context, test string, seed uint64) (string, error) {
 // build builds the test and returns its path. If the runtime cannot be changed, build prints a
 // warning and uses the unchanged one.
 func build(ctx context.Context, temp string) (string, error) {
-	test := filepath.Join(temp, "lock.test")
+	test := filepath.Join(temp, "sim.test")
 	replace, err := repeatable.Runtime(temp)
 	if err != nil {
 		fmt.Println("sim: histories may differ from run to run:", err)
@@ -142,7 +163,7 @@ func build(ctx context.Context, temp string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "-overlay", overlay, "./lock")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "-overlay", overlay, "./lock/internal/sim")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("build the test: %w", err)
@@ -180,9 +201,17 @@ func (t tally) missing(histories int) []string {
 	})
 }
 
-func (t tally) String() string {
+func (t tally) String() string { return t.list(slices.Sorted(maps.Keys(t))) }
+
+// rarest returns the twelve events that happened least often.
+func (t tally) rarest() string {
+	things := slices.SortedFunc(maps.Keys(t), func(a, b string) int { return cmp.Or(t[a]-t[b], strings.Compare(a, b)) })
+	return t.list(things[:min(12, len(things))])
+}
+
+func (t tally) list(things []string) string {
 	var all []string
-	for _, thing := range slices.Sorted(maps.Keys(t)) {
+	for _, thing := range things {
 		all = append(all, fmt.Sprint(t[thing], " ", thing))
 	}
 	return strings.Join(all, ", ")

@@ -1,8 +1,11 @@
-// Package access gives package admin the parts of a client that package lock does not export.
+// Package access gives package admin the parts of a client that package lock does not export, and
+// lets the simulation replace others.
 package access
 
 import (
 	"context"
+	"math/rand/v2"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -28,3 +31,14 @@ type Hold struct {
 	// that.
 	Describe func(ctx context.Context, metadata map[string]string) error
 }
+
+// Machine has what a client of the simulation uses instead of its machine.
+type Machine struct {
+	Clock    func() (mono, wall time.Duration) // readings of the monotonic and the wall clock
+	Random   *rand.Rand                        // safe for concurrent use
+	InFlight int                               // shared transactions in flight at once; 0: as many as usual
+}
+
+// UseMachine returns a lock.Option with which a client uses the machine. Package lock sets it, which
+// no other package can do: a public option would be one more that users could set.
+var UseMachine func(Machine) any

@@ -1,6 +1,6 @@
-// Simulation: elections.
+// Elections.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -39,11 +39,11 @@ func (s *sim) newValue(label string) string {
 	return fmt.Sprintf("%s#%d", label, s.values)
 }
 
-// wayOfChair returns a way to lead the election: by a Campaign, mostly with a random priority. A
-// try takes the election as a mutex.
-func (p *process) wayOfChair(r *rand.Rand, label string, c *client, opts []lock.LockOption) way {
+// wayOfChair returns the way to lead the election: by a Campaign. A try takes the election as a
+// mutex.
+func (p *process) wayOfChair(one step, label string, c *client, opts []lock.LockOption) way {
 	m := c.Mutex(chair, opts...)
-	if priority := r.IntN(4); priority > 0 {
+	if priority := one.number("priority"); priority > 0 {
 		opts = append(slices.Clone(opts), lock.WithPriority(priority))
 	}
 	e := c.Election(chair, opts...)
@@ -89,9 +89,10 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 
 // askWhoLeads asks for the leader and checks the answer: the leader's token is not lower than any
 // that was granted before the question, and a valid leader is not missed.
-func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c *client) {
-	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
+func (p *process) askWhoLeads(ctx context.Context, one step, label string) {
+	limited, cancel := p.within(ctx, label, one)
 	defer cancel()
+	c := p.caller(one)
 	p.mu.Lock()
 	last, begun, slept := p.last[chair], time.Now(), p.slept
 	left := map[*lock.Hold]time.Duration{} // rest of the leader's lease

@@ -1,8 +1,9 @@
-// Simulation: nodes and contenders of other programs.
+// Nodes and contenders of other programs.
 
-package lock_test
+package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -88,9 +89,13 @@ func (s *sim) checkTheirs() {
 }
 
 // remakeAll acts as another program that recreates the parent of a lock again and again.
-func (s *sim) remakeAll(z *zk.Conn) {
-	r, path := s.random("stranger"), "/locks/"+remade
-	for i := 0; s.pause(r, 0, 500*time.Millisecond); i++ {
+func (s *sim) remakeAll(z *zk.Conn, steps []step) {
+	path := "/locks/" + remade
+	for i, one := range steps {
+		if !s.await(one) {
+			return
+		}
+		r := s.random(one.id())
 		s.checkTheirs()
 		was, there := s.node(path)
 		if there && !s.takeAway(z, path) {
@@ -105,7 +110,6 @@ func (s *sim) remakeAll(z *zk.Conn) {
 			data = fmt.Sprintf("stranger %d", i)
 		}
 		s.remake(z, r, path, data, min(version, 100))
-		s.pause(r, 0, 5*time.Second)
 	}
 }
 
@@ -166,23 +170,24 @@ var styles = []struct{ before, after, holds string }{
 	{"", "__lock__", "holds of kazoo's"},
 }
 
-// contend runs a contender of another library until the history is ending. Again and again it
+// contend runs a contender of another library. For each step it
 // creates an ephemeral entry, holds the lock when that entry is the first, and deletes the entry.
-func (s *sim) contend(i int) {
-	label := fmt.Sprintf("other%d", i)
-	r, z := s.random(label), s.connect(label)
+func (s *sim) contend(label string, steps []step) {
+	z := s.connect(label)
 	defer z.Close()
-	for s.pause(r, 0, 5*time.Second) {
-		name := found
-		if others := s.ordinary(); !s.quiet() && oneIn(r, 2) {
-			name = others[r.IntN(len(others))] // if it leaves last, no client deletes the parent
+	for _, one := range steps {
+		if !s.await(one) {
+			return
 		}
-		style := styles[r.IntN(len(styles))]
+		r, name, style := s.random(one.id()), one.text("lock"), styles[0]
+		if one.has("kazoo") {
+			style = styles[1]
+		}
 		own := fmt.Sprintf("/locks/%s/%s%016x%016x%s", name, style.before, r.Uint64(), r.Uint64(), style.after)
 		if _, err := z.Create(own, nil, zk.FlagEphemeral|zk.FlagSequence, open); err != nil {
 			s.say("%s: %s: %v", label, own, err)
 		}
-		if path, there := s.entryOf(own); there && s.isTurn(z, r, path) {
+		if path, there := s.entryOf(own); there && s.isTurn(z, one.time("within"), path) {
 			s.mu.Lock()
 			s.sayLocked("%s: has %s by %s", label, name, path)
 			if name != slots {
@@ -190,18 +195,13 @@ func (s *sim) contend(i int) {
 			}
 			s.tally.count(style.holds, 1)
 			s.mu.Unlock()
-			s.pause(r, 0, s.ttl)
+			s.rest(one.time("hold"))
 		}
 		for path, there := s.entryOf(own); there; path, there = s.entryOf(own) {
 			s.say("%s: leaves %s: %v", label, path, z.Delete(path, -1))
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
-}
-
-// ordinary returns the names of locks whose parents only Holdfast creates.
-func (s *sim) ordinary() []string {
-	return slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return name == found || name == remade })
 }
 
 // entryOf returns the path of the node whose path begins with the prefix, if there is one.
@@ -214,10 +214,10 @@ func (s *sim) entryOf(prefix string) (path string, there bool) {
 	return "", false
 }
 
-// isTurn waits until the entry of another library at path is the first, for a random time at most.
-// It reports whether the entry is the first.
-func (s *sim) isTurn(z *zk.Conn, r *rand.Rand, path string) bool {
-	ctx, cancel := context.WithTimeout(s.until, between(r, 0, 4*s.ttl))
+// isTurn waits until the entry of another library at path is the first, or the time is over. It
+// reports whether the entry is the first.
+func (s *sim) isTurn(z *zk.Conn, within time.Duration, path string) bool {
+	ctx, cancel := context.WithTimeout(s.until, cmp.Or(within, s.lasts))
 	defer cancel()
 	at := strings.LastIndexByte(path, '/')
 	sequence := path[len(path)-10:]

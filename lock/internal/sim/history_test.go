@@ -1,20 +1,18 @@
-// Simulation: random histories of many clients under random faults.
+// The run of one history.
 
-package lock_test
+package sim
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,74 +22,19 @@ import (
 	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestSimulation: in random histories of many clients under random faults, in virtual time, the
-// promises of package lock are kept. SEEDS is the number of histories, SEED the first seed, and
-// KIND selects one kind (see kinds). "SEED=17 SEEDS=1 make sim" repeats the history of seed 17
-// exactly; go test runs runnable goroutines in any order. TRACE is a folder for the traces.
-//
-// A history has two to six processes, with clocks that are up to a day off and up to 300 ppm wrong.
-// Each has one to three clients, with their own connections or a shared one. Their goroutines lock,
-// try, extend, reenter, cancel and unlock a few names, beside contenders of other libraries. The
-// faults depend on the kind. The tally counts the events of all histories. If an expected event is
-// missing in 500 or more histories of all kinds, the test fails.
-func TestSimulation(t *testing.T) {
-	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 20)
-	only := kind(os.Getenv("KIND"))
-	next := make(chan uint64)
-	go func() {
-		defer close(next)
-		for seed := first; seed < first+seeds; seed++ {
-			next <- seed
-		}
-	}()
-	total := tally{}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for seed := range next {
-				if t.Failed() {
-					continue
-				}
-				runtime.GC() // not inside a history, if GOGC=off
-				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-					got := history(t, seed, only)
-					mu.Lock()
-					defer mu.Unlock()
-					total.add(got)
-				})
-			}
-		})
-	}
-	wg.Wait()
-	t.Logf("seeds %d to %d: %s", first, first+seeds-1, total)
-	if missing := total.missing(int(seeds)); seeds >= 500 && only == "" && len(missing) > 0 && !t.Failed() {
-		t.Errorf("what these histories should show never happened in them: %q", missing)
-	}
-}
-
-func env(t *testing.T, name string, otherwise uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s=%q: must be a number", name, text)
-	}
-	return n
-}
+// violation is a broken promise, with the end of the trace.
+type violation struct{ text, trace string }
 
 // sim is the state of one history.
 type sim struct {
 	*testing.T
 	*locktest.Ensemble
-	plan
-	seed   uint64
+	history
 	begun  time.Time
 	until  context.Context // ends when the faults end; clients begin nothing new after
 	served context.Context // ends when a wait takes too long
@@ -102,6 +45,7 @@ type sim struct {
 
 	mu        sync.Mutex
 	trace     bytes.Buffer
+	present   map[string]*process      // by name; the last life of an ended one
 	open      map[string][]held        // holds that were not unlocked, by name
 	last      map[string]lock.Token    // the highest granted token, by name
 	wrote     map[string]lock.Token    // the last token of a writer, by name
@@ -116,36 +60,37 @@ type sim struct {
 	clocks    []*simClock              // of all processes
 	slept     time.Duration            // total time of suspends
 	forgotten time.Time                // time at which the servers lost their data; zero: never
-	closed    bool                     // the history has failed: check no more
+	broken    violation                // the first; after it, nothing is checked
 	tickets   []lock.Ticket            // published tickets
 	leaving   map[string]time.Time     // time since which an entry may be detached or given up, by path
-	broken    map[string][]string      // reasons of force-releases, by path
+	forced    map[string][]string      // reasons of force-releases, by path
 	askings   map[string]*asking       // calls of Revoke, by reason
 	reigns    map[lock.Token]*reign    // leaderships, by token
 	values    int                      // number of values that candidates set
+	groups    map[string][]string      // paths of the last refused transaction of several locks, by label
+	all       map[string][]string      // locks that a client is taking together, by label
 	tally     tally
 
 	auditor *audited.Auditor
 }
 
+// Shorter names of what all simulations draw from.
+var (
+	random  = bubble.Seeded
+	hash    = bubble.Hash
+	between = bubble.Between
+	oneIn   = bubble.OneIn
+)
+
+// inbox is the parent of the request nodes. It is not deleted when the last request is deleted.
+const inbox = lock.DefaultRoot + "/" + znode.Inbox
+
+// pathOf returns the path of a hold's entry.
+func pathOf(h *lock.Hold) string { return h.EntryPath() }
+
 // random returns a source of random numbers for one part of the history. Each part has its own, so
 // that no part depends on the order of the others.
 func (s *sim) random(part string) *rand.Rand { return random(s.seed, part) }
-
-func random(seed uint64, part string) *rand.Rand { return rand.New(rand.NewPCG(seed, hash(part))) }
-
-func hash(text string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(text))
-	return h.Sum64()
-}
-
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
-}
-
-// oneIn returns true with a probability of 1/n.
-func oneIn(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
 // say adds a line to the trace.
 func (s *sim) say(format string, args ...any) {
@@ -191,12 +136,11 @@ func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
 // fail fails the history at its first violation. With AUDIT_ONLY=1 it ignores violations that the
 // audit did not find. s.mu is held.
 func (s *sim) fail(byAudit bool, format string, args ...any) {
-	if s.closed || audited.Only && !byAudit {
+	if s.broken.text != "" || audited.Only && !byAudit {
 		return
 	}
-	s.closed = true
-	s.sayLocked("VIOLATED: "+format, args...)
-	s.Errorf("seed %d, kind %s: "+format, append([]any{s.seed, s.kind}, args...)...)
+	s.broken.text = fmt.Sprintf(format, args...)
+	s.sayLocked("VIOLATED: %s", s.broken.text)
 }
 
 func (s *sim) count(thing string) {
@@ -205,18 +149,19 @@ func (s *sim) count(thing string) {
 	s.tally.count(thing, 1)
 }
 
-// history runs the history of one seed; only selects its kind, if not empty.
-func history(t *testing.T, seed uint64, only kind) (result tally) {
+// run runs the history. It returns what happened, and the first violation, if there is one.
+func (h history) run(t *testing.T) (result tally, broken violation) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sim{
-			T: t, plan: draw(seed, only), seed: seed, begun: time.Now(),
+			T: t, history: h, begun: time.Now(), present: map[string]*process{},
 			open: map[string][]held{}, last: map[string]lock.Token{}, wrote: map[string]lock.Token{}, theirs: map[string]theirs{},
-			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{},
-			txns: map[string]told{}, doubts: map[string]*doubt{}, askings: map[string]*asking{}, broken: map[string][]string{}, leaving: map[string]time.Time{}, reigns: map[lock.Token]*reign{}, tally: tally{},
+			ahead: map[string]time.Duration{}, witnesses: map[string]*witness{}, refused: map[string]bool{}, txns: map[string]told{},
+			doubts: map[string]*doubt{}, askings: map[string]*asking{}, forced: map[string][]string{}, leaving: map[string]time.Time{},
+			reigns: map[lock.Token]*reign{}, groups: map[string][]string{}, all: map[string][]string{}, tally: tally{},
 		}
 		delays := map[string]*rand.Rand{}
 		s.Ensemble = locktest.Start(t, locktest.Options{
-			Members: s.members, Seed: seed, ElectionTime: s.election,
+			Members: s.members, Seed: s.seed, ElectionTime: s.election,
 			Latency: func(label, member string) time.Duration {
 				if delays[label] == nil {
 					delays[label] = s.random("latency of " + label)
@@ -226,26 +171,27 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 		})
 		s.auditor = audited.New(s.Ensemble, s.grace, func(v audit.Violation) { s.violatedBy(true, "audit: %v", v) })
 		traces := os.Getenv("TRACE")
-		if traces != "" {
-			s.Trace(func(e locktest.Event) { s.say("%v", e) })
-		}
+		s.Trace(func(e locktest.Event) {
+			if s.saw(e); traces != "" {
+				s.say("%v", e)
+			}
+		})
 		defer func() {
 			if traces != "" {
-				if err := os.WriteFile(filepath.Join(traces, fmt.Sprintf("seed-%d", seed)), s.trace.Bytes(), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(traces, fmt.Sprintf("seed-%d", s.seed)), s.trace.Bytes(), 0o600); err != nil {
 					t.Error(err)
 				}
 			}
-			if t.Failed() {
-				t.Logf("the last of the trace of seed %d:\n%s", seed, s.tail(400))
+			if result, broken = s.tally, s.broken; broken.text != "" {
+				broken.trace = s.tail(400)
 			}
-			result = s.tally
 			for rule, n := range s.auditor.Judged() {
 				result["audited: "+string(rule)] += n
 			}
 		}()
-		s.run()
+		s.life()
 	})
-	return result
+	return result, broken
 }
 
 func (s *sim) tail(lines int) string {
@@ -255,7 +201,8 @@ func (s *sim) tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-func (s *sim) run() {
+// life runs all actors of the history, and checks what is left at its end.
+func (s *sim) life() {
 	var stop, giveUp context.CancelFunc
 	s.until, stop = context.WithTimeout(s.Context(), s.lasts)
 	defer stop()
@@ -263,7 +210,7 @@ func (s *sim) run() {
 	defer giveUp()
 	s.say("%s: ttl %v, grace %v, window %v, latency up to %v, names %q, members %d", s.kind, s.ttl, s.grace, s.window, s.slow, s.names, s.members)
 	s.count(string(s.kind) + " histories")
-	if s.distant {
+	if s.distant() {
 		s.count("over a slow link")
 	}
 	if s.keeps {
@@ -277,22 +224,33 @@ func (s *sim) run() {
 	}()
 	s.makeTheirs(others)
 	s.makeLedger(others)
-	for i := range s.processes {
-		s.warm.Add(1)
-		s.busy.Add(1)
-		s.wg.Go(func() { s.process(i) })
-	}
-	for i := range s.contenders {
-		s.wg.Go(func() { s.contend(i) })
-	}
-	if s.kind != calm {
-		s.warm.Add(1)
-		s.wg.Go(s.reap)
-	}
-	if s.kind == strangers {
-		s.wg.Go(func() { s.remakeAll(others) })
-	}
 	s.faults()
+	steps, actors := s.actors()
+	for _, who := range actors {
+		switch who[0] {
+		case 'p':
+			s.warm.Add(1)
+			s.busy.Add(1)
+		case 'r':
+			s.warm.Add(1)
+		}
+	}
+	for _, who := range actors {
+		s.wg.Go(func() {
+			switch steps := steps[who]; who[0] {
+			case 'p':
+				s.process(who, steps)
+			case 'o':
+				s.contend(who, steps)
+			case 'r':
+				s.reap(steps)
+			case 's':
+				s.remakeAll(others, steps)
+			default:
+				s.disrupt(who, steps)
+			}
+		})
+	}
 	<-s.until.Done()
 	s.say("no more faults, and nothing new")
 	s.heal()
@@ -329,6 +287,27 @@ func (s *sim) run() {
 	s.checkReigns()
 }
 
+// actors returns the steps of each actor, by name, and the sorted names. The steps of a worker are
+// its process's.
+func (s *sim) actors() (steps map[string][]step, names []string) {
+	steps = map[string][]step{}
+	for _, one := range s.steps {
+		who, _, _ := strings.Cut(one.who, "/")
+		steps[who] = append(steps[who], one)
+	}
+	return steps, slices.Sorted(maps.Keys(steps))
+}
+
+// await waits for the time of a step. It returns false if the history is ending.
+func (s *sim) await(one step) bool {
+	select {
+	case <-time.After(one.at - time.Since(s.begun)):
+		return s.until.Err() == nil
+	case <-s.until.Done():
+		return false
+	}
+}
+
 // heal ends the faults of requests and the lag of members.
 func (s *sim) heal() {
 	s.Intercept(nil)
@@ -343,7 +322,7 @@ func (s *sim) nothingLeft() {
 	var left []string
 	for _, n := range s.Dump("/locks") {
 		at := n.Path
-		if _, anchor := znode.AnchorOf(path.Base(at)); anchor { // an anchor stays with its parent
+		if isAnchor(path.Base(at)) { // an anchor stays with its parent
 			at = path.Dir(at)
 		}
 		_, others := s.theirs[at]

@@ -1,6 +1,6 @@
-// Simulation: jobs of package schedule.
+// Jobs of package schedule.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -21,6 +21,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/internal/access"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
@@ -41,7 +43,7 @@ const ticksOfHistory = 250
 //
 // If the leaders' clocks are up to an hour apart, early and missed ticks are no violations.
 func TestTicks(t *testing.T) {
-	first, ticks := env(t, "SEED", 1), env(t, "TICKS", 500)
+	first, ticks := bubble.Env(t, "SEED", 1), bubble.Env(t, "TICKS", 500)
 	total, slots := counts{}, make(chan struct{}, runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -350,9 +352,10 @@ func (s *tickSim) replica(i int, restart func() <-chan struct{}, wg *sync.WaitGr
 	for life := 0; s.until.Err() == nil; life++ {
 		label := fmt.Sprintf("r%d.%d", i, life)
 		clock := &simClock{start: time.Now(), rate: 1 + (r.Float64()*600-300)/1e6, counts: true, offset: between(r, -24*time.Hour, 24*time.Hour)}
-		client, err := lock.Dial(s.until, s.Servers(), lock.WithDialer(s.Dialer(label)), lock.WithClock(clock.now),
+		client, err := lock.Dial(s.until, s.Servers(), lock.WithDialer(s.Dialer(label)),
+			access.UseMachine(access.Machine{Clock: clock.now, Random: bubble.Locked(random(s.seed, "ids of "+label))}).(lock.Option),
 			lock.WithTTL(s.ttl), lock.WithGrace(s.grace), lock.WithSessionTimeout(s.sessions),
-			lock.WithOwner(label), lock.WithSeed(s.seed, hash(label)))
+			lock.WithOwner(label))
 		if err != nil {
 			if s.until.Err() == nil {
 				s.violated("dial %s: %v", label, err)

@@ -1,6 +1,6 @@
-// Simulation: observers, checked against what happened.
+// Observers, checked against what happened.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -18,18 +18,35 @@ type witness struct {
 	owner string
 
 	mu    sync.Mutex
-	lives map[any]*life // by request
+	lives map[any]*events // by request
 }
 
-// life counts the events of one request.
-type life struct {
+// events counts the events of one request.
+type events struct {
 	waiting, withdrawn, queued, acquired, atRisk, expired, ended int
 
 	lock, entry string // of the last event
 }
 
+// callKey is the context key of a call of a lock.
+type callKey struct{}
+
+// newCall returns the context of a call.
+func newCall(ctx context.Context) context.Context {
+	return context.WithValue(ctx, callKey{}, new(int))
+}
+
+// request is the part of a call that is about one lock.
+type request struct {
+	call any
+	lock string
+}
+
+// requestOf returns the request of the call that the context, or that of its hold, is from.
+func requestOf(ctx context.Context, name string) request { return request{ctx.Value(callKey{}), name} }
+
 func (s *sim) witness(owner string) *witness {
-	w := &witness{sim: s, owner: owner, lives: map[any]*life{}}
+	w := &witness{sim: s, owner: owner, lives: map[any]*events{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.witnesses[owner] = w
@@ -45,13 +62,13 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	request := lock.RequestOf(ctx)
+	request := requestOf(ctx, e.Lock)
 	if call, ok := ctx.Value(anyKey{}).(*anyCall); ok {
 		call.observe(request, e)
 	}
 	l := w.lives[request]
 	if l == nil {
-		l = &life{lock: e.Lock}
+		l = &events{lock: e.Lock}
 		w.lives[request] = l
 	}
 	if l.lock != e.Lock {
@@ -91,9 +108,9 @@ func (s *sim) warned(h held, err error) {
 	w := s.witnesses[h.client.owner]
 	s.mu.Unlock()
 	w.mu.Lock()
-	l := w.lives[lock.RequestOf(h.Context())]
+	l := w.lives[requestOf(h.Context(), h.Name())]
 	if l == nil {
-		l = new(life)
+		l = new(events)
 	}
 	acquired, expired, told := l.acquired > 0, l.expired > 0, l.atRisk > 0
 	w.mu.Unlock()

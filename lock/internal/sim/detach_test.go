@@ -1,6 +1,6 @@
-// Simulation: Detach and Attach.
+// Detach and Attach.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // detach detaches a hold, checks the result, and publishes the ticket. If the hold cannot be
 // detached, detach unlocks it.
-func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
+func (p *process) detach(ctx context.Context, r *rand.Rand, one step, label string, h held) {
 	var ttl time.Duration
 	switch {
 	case p.quiet(): // its lease may be short, and the process may attach late
@@ -41,7 +41,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 		if h.reads.Load() {
 			p.count("left with others who read")
 		}
-		p.end(r, label, h)
+		p.end(r, one, label, h)
 		return
 	}
 	p.mu.Lock()
@@ -55,7 +55,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	case err == nil:
 		p.tally.count("detached", 1)
 		if h.Name() == pages || h.Name() == slots {
-			p.tally.count("readers, writers and permits detached", 1)
+			p.tally.count("detached from shared locks", 1)
 		}
 	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached) && !p.mayBeBroken(h, err):
 		p.violatedLocked("%s: no client does that here: %v", label, err)
@@ -63,6 +63,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)
 	}
 	if unconfirmed != nil {
+		p.tally.count("detached in doubt", 1)
 		p.leaving[h.EntryPath()] = time.Now()
 	}
 	p.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 }
 
 // comeBack attaches to a published ticket, if there is one.
-func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *client) {
+func (p *process) comeBack(ctx context.Context, r *rand.Rand, one step, label string) {
 	p.mu.Lock()
 	var ticket lock.Ticket
 	if n := len(p.tickets); n > 0 {
@@ -99,9 +100,9 @@ func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *c
 	if ticket.IsZero() {
 		return
 	}
-	limited, cancel := p.limit(ctx, label, between(r, 0, 3*p.ttl))
+	limited, cancel := p.within(ctx, label, one)
 	defer cancel()
-	p.attach(limited, r, label, c, ticket)
+	p.attach(limited, r, label, p.caller(one), ticket)
 }
 
 // wayOf returns the way of an attached hold, by the record and the name of its entry.
@@ -117,7 +118,7 @@ func (s *sim) wayOf(h *lock.Hold) way {
 // attach attaches to a ticket's entry and unlocks after a while. It checks the results.
 func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *client, ticket lock.Ticket) {
 	begun := time.Now()
-	got, err := c.Attach(ctx, ticket)
+	got, err := c.Attach(newCall(ctx), ticket)
 	if _, limited := ctx.Deadline(); limited {
 		p.inTime(label, "Attach", ctx, begun)
 	}

@@ -1,6 +1,6 @@
-// Simulation: several locks together.
+// Several locks together.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -23,11 +23,14 @@ type heldTogether struct {
 }
 
 // together takes two or three locks at once, holds them for a while, and unlocks them.
-func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *client) error {
-	names := p.some(r)
+func (p *process) together(ctx context.Context, r *rand.Rand, one step, label string) error {
+	c, names := p.caller(one), one.list("lock")
 	all := c.All(names)
 	p.say("%s: wants %q together", label, names)
-	got, err := p.takeTogether(ctx, r, all)
+	p.taking(c, names)
+	got, over, err := takeSome(ctx, p, one, label, all.Lock, all.TryLock)
+	over()
+	p.taking(c, nil)
 	if err != nil {
 		about := names[0]
 		for _, name := range []string{foreign, remade} {
@@ -43,20 +46,18 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 	if n := len(slices.Collect(got.All())); n != len(names) {
 		p.violated("%s asked for %q together and has %d of them", label, names, n)
 	}
-	for one := range got.All() {
-		m := c.Mutex(one.Name())
-		h.each = append(h.each, p.granted(label, c, one, way{lock: m.Lock, try: m.TryLock}))
+	for hold := range got.All() {
+		m := c.Mutex(hold.Name())
+		h.each = append(h.each, p.granted(label, c, hold, way{lock: m.Lock, try: m.TryLock}))
 	}
-	switch r.IntN(3) {
-	case 0:
-	case 1:
-		p.work(ctx, r, label, h.each[r.IntN(len(h.each))])
-	default:
+	if oneIn(r, 2) {
+		p.work(ctx, r, one, label, h.each[r.IntN(len(h.each))])
+	} else {
 		select {
 		case <-h.Context().Done():
 			p.say("%s: %q end: %v", label, names, h.Err())
 		case <-ctx.Done():
-		case <-time.After(between(r, 0, p.ttl)):
+		case <-time.After(one.time("hold")):
 		}
 	}
 	p.check()
@@ -64,47 +65,39 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 	return nil
 }
 
-// some returns the names of two or three mutexes, in random order.
-func (p *process) some(r *rand.Rand) []string {
-	names := append(slices.Clone(p.names), also)
-	if oneIn(r, 25) {
-		names = append(names, foreign)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == pages || name == slots })
-	slices.Sort(names)
-	names = slices.Compact(names)
-	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:min(len(names), 2+r.IntN(2))]
+// taking records what a client is taking together.
+func (s *sim) taking(c *client, names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[c.label] = names
 }
 
-func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All) (*lock.Holds, error) {
-	holds, over, err := takeSome(ctx, p, r, all.Lock, all.TryLock)
-	over()
-	return holds, err
-}
-
-// takeSome calls wait or try, with a deadline or without. The caller must call over, which ends the
-// context of the call.
-func takeSome[H any](ctx context.Context, p *process, r *rand.Rand, wait, try func(context.Context) (H, error)) (got H, over func(), err error) {
-	switch r.IntN(5) {
-	case 0:
-		got, err = try(ctx)
+// takeSome calls wait or try, with a deadline or without, as the step says. The caller must call
+// over, which ends the context of the call.
+func takeSome[H any](ctx context.Context, p *process, one step, label string, wait, try func(context.Context) (H, error)) (got H, over func(), err error) {
+	within := one.time("within")
+	if one.has("try") {
+		p.count("tries")
+		got, err = try(newCall(ctx))
 		return got, func() {}, err
-	case 1:
-		ctx, over = p.limit(ctx, p.label, between(r, 0, 2*p.ttl))
-	case 2: // gives up while a request is in flight
-		ctx, over = p.limit(ctx, p.label, between(r, 0, 6*p.slow))
-	default: // a wait without a deadline must be served, also after the last fault
-		life := ctx
-		waits, cancel := context.WithCancel(p.served)
-		stop := context.AfterFunc(life, func() {
-			if errors.Is(context.Cause(life), errKilled) {
+	}
+	if within == 0 { // a wait without a deadline must be served, also after the last fault
+		waits, cancel := context.WithCancel(context.WithValue(p.served, anyKey{}, ctx.Value(anyKey{})))
+		stop := context.AfterFunc(ctx, func() {
+			if errors.Is(context.Cause(ctx), errKilled) {
 				cancel()
 			}
 		})
-		ctx, over = waits, func() { stop(); cancel() }
+		got, err = wait(newCall(waits))
+		return got, func() { stop(); cancel() }, err
 	}
-	got, err = wait(ctx)
+	if within <= 6*p.slow {
+		p.count("calls given up in flight")
+	}
+	ctx, over = p.limit(ctx, label, within)
+	begun := time.Now()
+	got, err = wait(newCall(ctx))
+	p.inTime(label, one.what, ctx, begun)
 	return got, over, err
 }
 

@@ -1,6 +1,6 @@
-// Simulation: transactions.
+// Transactions.
 
-package lock_test
+package sim
 
 import (
 	"cmp"

@@ -1,13 +1,15 @@
-// Simulation: processes.
+// Processes.
 
-package lock_test
+package sim
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +21,13 @@ import (
 // pause waits for a random time, or until the history is ending. It returns false if the history is
 // ending.
 func (s *sim) pause(r *rand.Rand, least, most time.Duration) bool {
+	return s.rest(between(r, least, most))
+}
+
+// rest is pause for a time that is not random.
+func (s *sim) rest(d time.Duration) bool {
 	select {
-	case <-time.After(between(r, least, most)):
+	case <-time.After(d):
 		return s.until.Err() == nil
 	case <-s.until.Done():
 		return false
@@ -36,14 +43,14 @@ type process struct {
 	conn    *zk.Conn // shared connection, or nil
 }
 
-// start returns a process with one to three clients, which have their own connections or share one.
-func (s *sim) start(r *rand.Rand, label string) *process {
+// start returns a process with its clients, which have their own connections or share one.
+func (s *sim) start(one step) *process {
+	label := fmt.Sprintf("%s.%d", one.who, one.number("life"))
 	p := &process{sim: s, label: label, clock: s.clock(label)}
-	clients := []int{1, 1, 1, 2, 3}[r.IntN(5)]
-	if oneIn(r, 4) && s.kind != forgetting {
+	if one.has("shared") {
 		p.conn = s.connect(label)
 	}
-	for i := range clients {
+	for i := range max(1, one.number("clients")) {
 		owner, on := label, label
 		if i > 0 {
 			owner = fmt.Sprintf("%s+%d", label, i)
@@ -72,37 +79,78 @@ func (p *process) network(happen func(label string)) {
 	}
 }
 
-// process runs one process. Whenever it is killed or closed, it starts again with new clients.
-func (s *sim) process(i int) {
+// life is one life of a process: from its start to its end or its next start.
+type life struct {
+	start   step
+	own     []step            // of the process itself
+	workers map[string][]step // by worker
+}
+
+// lives returns the lives that the steps of one process and its workers have.
+func lives(steps []step) (all []life) {
+	for _, one := range steps {
+		if one.what == "start" {
+			all = append(all, life{one, nil, map[string][]step{}})
+		}
+	}
+	for _, one := range steps {
+		at := len(all) - 1
+		ends := one.what == "kill" || one.what == "close"
+		for at >= 0 && (all[at].start.at > one.at || ends && all[at].start.at == one.at) {
+			at--
+		}
+		switch _, worker, works := strings.Cut(one.who, "/"); {
+		case at < 0 || one.what == "start":
+		case works:
+			all[at].workers[worker] = append(all[at].workers[worker], one)
+		default:
+			all[at].own = append(all[at].own, one)
+		}
+	}
+	return all
+}
+
+// process runs the lives of one process.
+func (s *sim) process(name string, steps []step) {
 	warm, idle := sync.OnceFunc(s.warm.Done), sync.OnceFunc(s.busy.Done)
-	for life := 0; s.until.Err() == nil; life++ {
-		label := fmt.Sprintf("p%d.%d", i, life)
-		r := s.random(label)
-		p := s.start(r, label)
+	defer idle()
+	defer warm()
+	all := lives(steps)
+	for i, now := range all {
+		if !s.await(now.start) {
+			return
+		}
+		p := s.start(now.start)
+		s.mu.Lock()
+		s.present[name] = p
+		s.mu.Unlock()
 		if s.kind == stepped {
 			p.warmUp()
 		}
 		warm()
 		ctx, kill := context.WithCancelCause(s.until)
 		var workers sync.WaitGroup
-		for w := range 1 + r.IntN(3) {
-			workers.Go(func() { p.worker(ctx, fmt.Sprintf("%s/%d", label, w)) })
+		for _, worker := range slices.Sorted(maps.Keys(now.workers)) {
+			workers.Go(func() { p.worker(ctx, p.label+"/"+worker, now.workers[worker]) })
 		}
-		if slices.Contains(p.names, chair) && oneIn(r, 2) {
-			workers.Go(func() { p.observeChair(ctx, label, p.clients[0]) })
-		}
-		p.live(r)
-		switch {
-		case s.until.Err() == nil && !s.quiet() && r.IntN(3) > 0:
+		switch end := p.live(now.own); {
+		case end.what == "kill":
 			p.crash(kill, &workers)
-		case s.until.Err() == nil || oneIn(r, 3):
-			p.closeInUse(ctx, r, &workers)
+		case end.what == "close":
+			p.closeInUse(ctx, end, &workers)
 			kill(nil)
 		default:
+			last := i == len(all)-1
+			if !last {
+				s.await(all[i+1].start)
+			}
 			workers.Wait()
+			if last {
+				<-s.until.Done()
+				idle()
+			}
 			kill(nil)
-			idle()
-			if s.quiet() {
+			if last && s.quiet() {
 				s.busy.Wait()
 				time.Sleep(3 * time.Second)
 				s.nothingLeft() // without a Close
@@ -110,20 +158,22 @@ func (s *sim) process(i int) {
 			p.close(false)
 		}
 	}
-	warm()
-	idle()
 }
 
-// live disturbs the process for a random time.
-func (p *process) live(r *rand.Rand) {
-	lives := between(r, 5*time.Second, 90*time.Second)
-	if p.kind == stepped {
-		lives = p.lasts
+// live disturbs the process until its end, and returns that. Without an end, it returns when the
+// process has no further steps.
+func (p *process) live(steps []step) (end step) {
+	for _, one := range steps {
+		goesOn := p.await(one)
+		switch {
+		case one.what == "close", one.what == "kill" && goesOn:
+			return one
+		case !goesOn:
+		default:
+			p.disturb(one)
+		}
 	}
-	end := time.Now().Add(lives)
-	for time.Now().Before(end) && p.pause(r, time.Second, 20*time.Second) {
-		p.disturb(r)
-	}
+	return step{}
 }
 
 // crash kills the process: from now on its clients receive no message, and its entries stay on the
@@ -147,12 +197,12 @@ func (p *process) crash(kill context.CancelCauseFunc, workers *sync.WaitGroup) {
 var errKilled = errors.New("killed")
 
 // closeInUse closes the clients of the process while its workers use them.
-func (p *process) closeInUse(ctx context.Context, r *rand.Rand, workers *sync.WaitGroup) {
+func (p *process) closeInUse(ctx context.Context, one step, workers *sync.WaitGroup) {
 	p.say("%s is closed in the midst of use", p.label)
 	p.count("clients closed in the midst of use")
-	if oneIn(r, 2) {
-		workers.Go(func() { p.burst(ctx, p.random("burst at the close of "+p.label), p.label, p.clients[0]) })
-		time.Sleep(between(r, 0, 6*p.slow))
+	if one.has("burst") {
+		workers.Go(func() { p.burst(ctx, one, p.label) })
+		time.Sleep(between(p.random("close of "+p.label), 0, 6*p.slow))
 	}
 	p.close(false)
 	workers.Wait()
@@ -161,7 +211,7 @@ func (p *process) closeInUse(ctx context.Context, r *rand.Rand, workers *sync.Wa
 // warmUp lets each client sample the leader's clock before the clock steps.
 func (p *process) warmUp() {
 	for _, c := range p.clients {
-		hold, err := c.Mutex("warm-" + c.owner).Lock(p.served)
+		hold, err := c.Mutex("warm-" + c.owner).Lock(newCall(p.served))
 		if err != nil {
 			p.violated("%s: %v", c.owner, err)
 			continue
@@ -172,37 +222,26 @@ func (p *process) warmUp() {
 	}
 }
 
-// disturb applies a random fault of the process itself, or none.
-func (p *process) disturb(r *rand.Rand) {
-	what := r.IntN(4)
-	if p.quiet() {
-		return
-	}
-	if p.kind == strangers {
-		what = 2 + what%2 // only faults that delay nothing, see strangers
-	}
-	switch what {
-	case 0: // like kill -STOP or a garbage collection: shorter or longer than its leases
+// disturb applies a fault of the process itself.
+func (p *process) disturb(one step) {
+	switch one.what {
+	case "stop":
 		p.say("%s is stopped", p.label)
 		p.network(p.Freeze)
-		p.pause(r, 0, 2*p.ttl)
+		p.rest(one.time("for"))
 		p.say("%s goes on", p.label)
 		p.network(p.Thaw)
-	case 1: // the machine sleeps: its monotonic clock stands still
+	case "suspend":
 		p.say("%s is suspended", p.label)
 		p.clock.suspend()
 		p.network(p.Freeze)
-		p.pause(r, 0, 2*p.ttl)
+		p.rest(one.time("for"))
 		p.say("%s wakes up", p.label)
 		p.clock.resume()
 		p.network(p.Thaw)
-	case 2:
-		d := between(r, -time.Hour, time.Hour)
-		if !p.counts {
-			d = d.Abs() // a step back would hide the suspend, which nothing else shows
-		}
-		p.say("%s has its wall clock set by %v", p.label, d)
-		p.clock.step(d)
+	case "setclock":
+		p.say("%s has its wall clock set by %v", p.label, one.time("by"))
+		p.clock.step(one.time("by"))
 	}
 }
 

@@ -1,6 +1,6 @@
-// Simulation: clients and their clocks.
+// Clients and their clocks.
 
-package lock_test
+package sim
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/access"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 )
 
 // simClock are the clocks of one process, with their own rate and offset.
@@ -110,7 +112,9 @@ func (s *sim) options(owner string, clock *simClock) []lock.Option {
 	return []lock.Option{
 		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
 		lock.WithPolicies(s), lock.WithOwner(owner), lock.WithUnlockTimeout(2 * s.ttl),
-		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)), lock.WithInFlight(s.random("in flight of " + owner).IntN(3)),
+		access.UseMachine(access.Machine{
+			Clock: clock.now, Random: bubble.Locked(s.random("ids of " + owner)), InFlight: s.random("in flight of " + owner).IntN(3),
+		}).(lock.Option),
 		lock.WithObserver(s.witness(owner)),
 		lock.WithLogger(zerolog.New(s).Level(zerolog.InfoLevel).With().Str("client", owner).Logger()),
 	}
@@ -139,7 +143,7 @@ func (s *sim) client(owner, label string, clock *simClock) *client {
 // connect returns a go-zookeeper connection, for another program.
 func (s *sim) connect(label string) *zk.Conn {
 	z, _, err := zk.Connect(s.Servers(), max(time.Second, s.ttl/2), zk.WithDialer(s.dialer(label)),
-		zk.WithLogInfo(false), zk.WithLogger(silent{}), zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
+		zk.WithLogInfo(false), zk.WithLogger(bubble.Silent{}), zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Simulation: any one of several locks.
+// Any one of several locks.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -65,16 +65,13 @@ func (a *anyCall) left(got any) (left []string) {
 }
 
 // takeAny takes any one of two or three locks.
-func (p *process) takeAny(ctx context.Context, r *rand.Rand, label string, c *client) (held, error) {
-	names := p.some(r)
+func (p *process) takeAny(ctx context.Context, _ *rand.Rand, one step, label string) (held, error) {
+	c, names := p.caller(one), one.list("lock")
 	call := &anyCall{waits: map[any]string{}, holds: map[any]int{}}
-	observed := func(take taking) taking {
-		return func(ctx context.Context) (*lock.Hold, error) { return take(context.WithValue(ctx, anyKey{}, call)) }
-	}
 	p.say("%s: wants any of %q", label, names)
 	watched := p.watchFree(label, c, names)
 	any := c.Any(names)
-	got, over, err := takeSome(ctx, p, r, observed(any.Lock), observed(any.TryLock))
+	got, over, err := takeSome(context.WithValue(ctx, anyKey{}, call), p, one, label, any.Lock, any.TryLock)
 	watched()
 	if err != nil {
 		p.nothingElse(label, call, nil, over)
@@ -102,7 +99,7 @@ func (p *process) takeAny(ctx context.Context, r *rand.Rand, label string, c *cl
 func (p *process) nothingElse(label string, call *anyCall, got *lock.Hold, over func()) {
 	var request any
 	if got != nil {
-		request = lock.RequestOf(got.Context())
+		request = requestOf(got.Context(), got.Name())
 	}
 	p.wg.Go(func() {
 		defer over()

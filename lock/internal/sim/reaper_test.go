@@ -1,9 +1,10 @@
-// Simulation: the reaper.
+// The reaper.
 
-package lock_test
+package sim
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -26,21 +27,25 @@ func (s *sim) reaper(c *client) *reaper.Reaper {
 	return r
 }
 
-// reap runs a reaper that sweeps from time to time, or a new reaper for each sweep.
-func (s *sim) reap() {
-	r, clock := s.random("reaper"), s.clock("reaper")
+// reap runs the sweeps of a reaper, or of a new reaper for each sweep.
+func (s *sim) reap(steps []step) {
+	warm := sync.OnceFunc(s.warm.Done)
+	defer warm()
+	clock := s.clock("reaper")
 	c := s.client("reaper", "reaper", clock)
 	sweeps := s.reaper(c)
-	s.sweep(sweeps)
-	s.warm.Done()
-	for i := 0; s.pause(r, time.Second, 15*time.Second); i++ {
-		if s.once {
+	for i, one := range steps {
+		if !s.await(one) {
+			break
+		}
+		if one.has("fresh") {
 			s.closeClient(c)
 			c = s.client(fmt.Sprintf("reaper%d", i), "reaper", clock)
 			sweeps = s.reaper(c)
 			s.count("sweeps by a reaper of its own")
 		}
 		s.sweep(sweeps)
+		warm()
 	}
 	s.closeClient(c)
 }

@@ -1,6 +1,6 @@
-// Simulation: Revoke, and force-releases.
+// Revoke, and force-releases.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -92,10 +92,10 @@ func stillValid(holds []held) []held {
 
 // revoke requests the release of a lock. Without faults, it checks that the request reaches all
 // holders that hold the lock all the time and listen.
-func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *client) {
-	name := p.names[r.IntN(len(p.names))]
+func (p *process) revoke(ctx context.Context, r *rand.Rand, one step, label string) {
+	c, name := p.caller(one), one.text("lock")
 	reason := fmt.Sprintf("%s %016x", name, r.Uint64())
-	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
+	limited, cancel := p.within(ctx, label, one)
 	defer cancel()
 	p.mu.Lock()
 	a := &asking{name: name, held: stillValid(p.open[name]), begun: time.Now(), label: c.owner}
@@ -165,7 +165,8 @@ func (s *sim) requests() (all []string) {
 
 // breakOne force-releases an entry of Holdfast, whether it is held, waiting, cached or detached. If
 // the force-release completes, the holder of the entry must know of it.
-func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *client) {
+func (p *process) breakOne(ctx context.Context, r *rand.Rand, one step, label string) {
+	c := p.caller(one)
 	entries := slices.DeleteFunc(p.Dump("/locks"), func(n locktest.Node) bool {
 		_, ours := recordOf(n)
 		return !ours
@@ -177,9 +178,9 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *c
 	name := strings.TrimPrefix(path[:strings.LastIndexByte(path, '/')], "/locks/")
 	by := znode.Broken{Owner: c.owner, Host: "h", PID: 1, Reason: fmt.Sprintf("%016x", r.Uint64())}
 	p.mu.Lock()
-	p.broken[path] = append(p.broken[path], by.Reason)
+	p.forced[path] = append(p.forced[path], by.Reason)
 	p.mu.Unlock()
-	limited, cancel := p.limit(ctx, label, between(r, 0, 3*p.ttl))
+	limited, cancel := p.within(ctx, label, one)
 	defer cancel()
 	begun := time.Now()
 	b, err := admin.New(c.Client).Break(limited, path, by)
@@ -206,7 +207,7 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *c
 // mayBeBroken reports whether a hold with the error err may have been force-released: its owner
 // learned that another client had written the entry, and could not read it. s.mu is held.
 func (s *sim) mayBeBroken(h held, err error) bool {
-	return errors.Is(err, lock.ErrTaken) && len(s.broken[pathOf(h.Hold)]) > 0
+	return errors.Is(err, lock.ErrTaken) && len(s.forced[pathOf(h.Hold)]) > 0
 }
 
 // brokenBy checks that the reason in the holder's error is one that a client gave; s.mu is held.
@@ -215,7 +216,7 @@ func (s *sim) brokenBy(label string, h held, err error) {
 		return
 	}
 	s.tally.count("holds broken", 1)
-	if !slices.ContainsFunc(s.broken[pathOf(h.Hold)], func(reason string) bool { return strings.Contains(err.Error(), reason) }) {
+	if !slices.ContainsFunc(s.forced[pathOf(h.Hold)], func(reason string) bool { return strings.Contains(err.Error(), reason) }) {
 		s.violatedLocked("%s: %s is broken, and no client did it: %v", label, h.Name(), err)
 	}
 }

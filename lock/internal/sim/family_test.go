@@ -1,6 +1,6 @@
-// Simulation: read/write locks and semaphores.
+// Read/write locks and semaphores.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -20,9 +20,10 @@ const (
 	slots = "slots" // a semaphore
 )
 
-// slotsPermits is the number of permits of slots. slotsAsked is the largest number that a worker
-// requests, and the smallest after a resize, so that no worker waits forever.
-const slotsPermits, slotsAsked = 4, 2
+// manyPermits is the number of permits of slots in histories with crowds of holders, usualPermits in
+// others. slotsAsked is the largest number that a worker requests, and the smallest after a resize,
+// so that no worker waits forever.
+const manyPermits, usualPermits, slotsAsked = 40, 4, 2
 
 // way is the way in which a worker takes a lock.
 type way struct {
@@ -35,18 +36,21 @@ type way struct {
 // weight returns the number of permits of a hold, at least 1.
 func (w way) weight() int { return max(1, w.permits) }
 
-// way returns a random way to take the named lock.
-func (p *process) way(r *rand.Rand, label string, c *client, name string, opts []lock.LockOption) way {
+// way returns the way to take the named lock.
+func (p *process) way(one step, label string, c *client, name string, opts []lock.LockOption) way {
 	switch name {
 	case chair:
-		return p.wayOfChair(r, label, c, opts)
+		return p.wayOfChair(one, label, c, opts)
 	case slots:
-		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
-		return way{lock: permits(s, n), try: tryPermits(s, n), permits: n}
+		return permits(c.Semaphore(name, p.permits, opts...), max(1, one.number("permits")))
 	case pages:
-		return p.wayOfPages(r, c.RWMutex(name, opts...))
+		m := c.RWMutex(name, opts...)
+		if one.has("read") {
+			return way{lock: m.RLock, try: m.TryRLock, reads: true}
+		}
+		return way{lock: m.Lock, try: m.TryLock}
 	}
-	if oneIn(r, 5) {
+	if one.has("barge") {
 		opts = append(opts, lock.WithBarging())
 		p.count("barged")
 	}
@@ -54,12 +58,16 @@ func (p *process) way(r *rand.Rand, label string, c *client, name string, opts [
 	return way{lock: m.Lock, try: m.TryLock}
 }
 
-// wayOfPages returns a random way to take the read/write lock.
-func (p *process) wayOfPages(r *rand.Rand, m *lock.RWMutex) way {
-	if r.IntN(3) > 0 {
-		return way{lock: m.RLock, try: m.TryRLock, reads: true}
+// taking is a call that takes a lock.
+type taking func(context.Context) (*lock.Hold, error)
+
+// permits returns the way to take n permits.
+func permits(s *lock.Semaphore, n int) way {
+	return way{
+		lock:    func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) },
+		try:     func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, n) },
+		permits: n,
 	}
-	return way{lock: m.Lock, try: m.TryLock}
 }
 
 // held is a hold, with its client and what the checks must know of it.
@@ -148,18 +156,18 @@ func (s *sim) inWay(h held) string {
 	return ahead
 }
 
-// capacity returns the number of permits in the data of the anchor of slots, and slotsPermits if
-// there is no anchor.
+// capacity returns the number of permits in the data of the anchor of slots, and the plan's if there is
+// no anchor.
 func (s *sim) capacity() int {
 	parent, there := s.node("/locks/" + slots)
 	if !there {
-		return slotsPermits
+		return s.permits
 	}
 	data, err := znode.DecodeParent(parent.Data)
 	n, there := s.node("/locks/" + slots + "/" + znode.Anchor(data.Generation))
 	if err != nil || !there {
 		s.violated("%s holds %s, and has no anchor: %v", parent.Path, parent.Data, err)
-		return slotsPermits
+		return s.permits
 	}
 	anchor, err := znode.DecodeAnchor(n.Data)
 	if err != nil {
@@ -183,25 +191,29 @@ func weightOf(node string) int {
 
 // roomBeside checks that all holders of slots together have at most capacity permits; s.mu is held.
 func (s *sim) roomBeside(label string, h held, capacity int) {
-	held := h.way.weight()
+	held, holders := h.way.weight(), 0
 	for _, other := range s.open[slots] {
 		if other.Hold != h.Hold && (other.Remaining() > 0 || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
 			held += other.way.weight()
+			holders++
 			s.tally.count("permits beside others", 1)
 		}
+	}
+	if holders > sampled {
+		s.tally.count("permits beside more holders than a try samples", 1)
 	}
 	if held > capacity {
 		s.violatedLocked("%s: %d permits of %s are held, and there are %d", label, held, slots, capacity)
 	}
 }
 
-// resize changes the number of permits of slots to a random one.
-func (p *process) resize(ctx context.Context, r *rand.Rand, label string, c *client) {
-	limited, cancel := p.limit(ctx, label, between(r, 0, 2*p.ttl))
+// resize changes the number of permits of slots.
+func (p *process) resize(ctx context.Context, one step, label string) {
+	limited, cancel := p.within(ctx, label, one)
 	defer cancel()
-	to := slotsAsked + r.IntN(slotsPermits+1)
+	c, to := p.caller(one), max(slotsAsked, one.number("to"))
 	begun := time.Now()
-	err := c.Semaphore(slots, slotsPermits).Resize(limited, to)
+	err := c.Semaphore(slots, p.permits).Resize(limited, to)
 	p.inTime(label, "Resize", limited, begun)
 	p.say("%s: %s resized to %d: %v", label, slots, to, err)
 	switch {
@@ -255,7 +267,7 @@ func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h h
 
 // upgrade tries to write with the context of a reader's hold, which must be refused.
 func (p *process) upgrade(label string, h held) {
-	again, err := h.client.RWMutex(pages).TryLock(h.Context())
+	again, err := h.client.RWMutex(pages).TryLock(newCall(h.Context()))
 	p.say("%s: upgrades %s: %v", label, h.Name(), err)
 	switch {
 	case err == nil:

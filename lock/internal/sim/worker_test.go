@@ -1,13 +1,12 @@
-// Simulation: goroutines that lock and unlock.
+// Goroutines that lock and unlock.
 
-package lock_test
+package sim
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,111 +14,90 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// worker runs one goroutine of the process until ctx ends or a call returns ErrClosed. It locks and
-// unlocks at random, and sometimes resizes, revokes or force-releases.
-func (p *process) worker(ctx context.Context, label string) {
-	r := p.random(label)
-	for turn := 0; ctx.Err() == nil; turn++ {
-		c := p.clients[r.IntN(len(p.clients))]
-		if oneIn(r, 20) {
-			p.burst(ctx, r, label, c)
-			continue
+// worker runs the steps of one goroutine of the process until ctx ends or a call returns ErrClosed.
+func (p *process) worker(ctx context.Context, label string, steps []step) {
+	for _, one := range steps {
+		select {
+		case <-time.After(one.at - time.Since(p.begun)):
+		case <-ctx.Done():
 		}
-		if slices.Contains(p.names, slots) && oneIn(r, 12) {
-			p.resize(ctx, r, label, c)
-		}
-		if own := p.random(fmt.Sprint("revocation by ", label, r.Uint64())); oneIn(own, 3) {
-			p.revoke(ctx, own, label, c)
-		}
-		if slices.Contains(p.names, chair) && oneIn(r, 4) {
-			p.askWhoLeads(ctx, r, label, c)
-		}
-		if own := p.random(fmt.Sprint("break by ", label, r.Uint64())); !p.quiet() && oneIn(own, 6) {
-			p.breakOne(ctx, own, label, c)
-		}
-		if oneIn(r, 8) {
-			p.comeBack(ctx, r, label, c)
-			continue
-		}
-		if oneIn(r, 6) {
-			if err := p.together(ctx, r, label, c); errors.Is(err, lock.ErrClosed) {
-				return
-			} else if err != nil {
-				p.pause(r, 0, p.ttl/4)
-			}
-			continue
-		}
-		take := p.take
-		if p.pools && oneIn(p.random(fmt.Sprint("any by ", label, turn)), 3) {
-			take = p.takeAny
-		}
-		hold, err := take(ctx, r, label, c)
-		if errors.Is(err, lock.ErrClosed) {
+		if ctx.Err() != nil || errors.Is(p.do(ctx, label, one), lock.ErrClosed) {
 			return
-		}
-		if err != nil {
-			p.pause(r, 0, p.ttl/4)
-			continue
-		}
-		ticketed, leaving := hold.Name() != chair, r
-		if hold.Name() == pages || hold.Name() == slots {
-			leaving = p.random(fmt.Sprint("leaving by ", label, hold.Token()))
-		}
-		if ticketed && !p.quiet() && oneIn(leaving, 8) {
-			if ticket, err := hold.Ticket(); err == nil {
-				p.leave(leaving, label, ticket)
-			}
-		}
-		p.work(ctx, r, label, hold)
-		if ticketed && oneIn(leaving, 8) {
-			p.detach(ctx, leaving, label, hold)
-		} else {
-			p.end(r, label, hold)
-		}
-		if oneIn(r, 2) {
-			p.pause(r, 0, p.ttl/2)
 		}
 	}
 }
 
-// take takes a random lock in a random way, and checks the result.
-func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *client) (held, error) {
-	name := p.names[r.IntN(len(p.names))]
-	if oneIn(r, 25) {
-		name = foreign
+// do runs one step of a worker. It returns the error of a take.
+func (p *process) do(ctx context.Context, label string, one step) error {
+	r := p.random(one.id())
+	switch one.what {
+	case "burst":
+		p.burst(ctx, one, label)
+	case "crowd":
+		p.crowd(ctx, one, label)
+	case "resize":
+		p.resize(ctx, one, label)
+	case "revoke":
+		p.revoke(ctx, r, one, label)
+	case "leader":
+		p.askWhoLeads(ctx, one, label)
+	case "observe":
+		p.observeChair(ctx, label, p.caller(one))
+	case "break":
+		p.breakOne(ctx, r, one, label)
+	case "attach":
+		p.comeBack(ctx, r, one, label)
+	case "together":
+		return p.together(ctx, r, one, label)
+	case "any", "take":
+		return p.use(ctx, r, one, label)
 	}
+	return nil
+}
+
+// caller returns the client of the process that makes the call.
+func (p *process) caller(one step) *client { return p.clients[one.number("client")%len(p.clients)] }
+
+// use takes a lock, works with it, and unlocks or detaches it.
+func (p *process) use(ctx context.Context, r *rand.Rand, one step, label string) error {
+	take := p.take
+	if one.what == "any" {
+		take = p.takeAny
+	}
+	hold, err := take(ctx, r, one, label)
+	if err != nil {
+		return err
+	}
+	ticketed := hold.Name() != chair
+	if ticketed && one.has("ticket") {
+		if ticket, err := hold.Ticket(); err == nil {
+			p.leave(r, label, ticket)
+		}
+	}
+	p.work(ctx, r, one, label, hold)
+	if ticketed && one.has("detach") {
+		p.detach(ctx, r, one, label, hold)
+	} else {
+		p.end(r, one, label, hold)
+	}
+	return nil
+}
+
+// take takes one lock, and checks the result.
+func (p *process) take(ctx context.Context, r *rand.Rand, one step, label string) (held, error) {
+	c, name := p.caller(one), one.text("lock")
 	var opts []lock.LockOption
-	if oneIn(r, 4) {
-		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
+	if ttl := one.time("ttl"); ttl > 0 {
+		opts = append(opts, lock.WithTTL(ttl))
 		p.count("TTLs of their own")
 	}
 	if oneIn(p.random("metadata of "+c.owner), 8) { // 9 kB in JSON: after a lost transaction, two of these are sent apart
 		opts = append(opts, lock.WithMetadata(map[string]string{"job": strings.Repeat("\x00", 1500)}))
 		p.count("large entries")
 	}
-	way := p.way(r, label, c, name, opts)
-	// A wait without a deadline must be served, also after the last fault.
-	waits, cancel := context.WithCancel(p.served)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errKilled) {
-			cancel()
-		}
-	})()
-	var got *lock.Hold
-	var err error
-	switch r.IntN(5) {
-	case 0:
-		p.count("tries")
-		got, err = way.try(ctx)
-	case 1:
-		got, err = p.lockWithin(ctx, label, way.lock, between(r, 0, 2*p.ttl))
-	case 2: // gives up while a request is in flight
-		p.count("calls given up in flight")
-		got, err = p.lockWithin(ctx, label, way.lock, between(r, 0, 6*p.slow))
-	default:
-		got, err = way.lock(waits)
-	}
+	way := p.way(one, label, c, name, opts)
+	got, over, err := takeSome(ctx, p, one, label, way.lock, way.try)
+	over()
 	if err != nil {
 		p.notTaken(label, c, name, err)
 		return held{}, err
@@ -127,38 +105,25 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 	return p.granted(label, c, got, way), nil
 }
 
-// drawTTL returns a random TTL. If nothing may be lost, the TTL leaves time to renew. Over a slow
-// link it leaves time for a write and a list: otherwise no waiter could ever enter.
-func (p *process) drawTTL(r *rand.Rand) time.Duration {
-	least := lock.MinTTL
-	if p.distant {
-		least = max(least, 20*p.slow)
-	}
-	if p.quiet() {
-		least = time.Second
-	}
-	return between(r, least, 2*p.ttl).Truncate(time.Millisecond)
-}
-
 func (s *sim) lockWithin(ctx context.Context, label string, lock taking, d time.Duration) (*lock.Hold, error) {
 	ctx, cancel := s.limit(ctx, label, d)
 	defer cancel()
 	begun := time.Now()
-	hold, err := lock(ctx)
+	hold, err := lock(newCall(ctx))
 	s.inTime(label, "Lock", ctx, begun)
 	return hold, err
 }
 
 // burst makes twenty calls at once, for one lock or for many, with deadlines so short that most
 // give up.
-func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *client) {
+func (p *process) burst(ctx context.Context, one step, label string) {
 	p.count("bursts")
-	many, burst := oneIn(r, 2), r.Uint64()
+	c := p.caller(one)
 	var callers sync.WaitGroup
 	for i := range 20 {
-		r, label := p.random(fmt.Sprint(label, burst, i)), fmt.Sprintf("%s/%d", label, i)
+		r, label := p.random(fmt.Sprint(one.id(), i)), fmt.Sprintf("%s/%d", label, i)
 		name := p.names[0]
-		if many {
+		if one.has("many") {
 			name = fmt.Sprintf("burst-%d", i)
 		}
 		callers.Go(func() {
@@ -173,34 +138,25 @@ func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *clie
 	callers.Wait()
 }
 
-// work keeps a hold for a while, and uses it in random ways.
-func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) {
-	if oneIn(r, 6) && h.Name() != slots {
+// work keeps a hold for a while, and uses it as the step says.
+func (p *process) work(ctx context.Context, r *rand.Rand, one step, label string, h held) {
+	if one.has("again") {
 		p.enterAgain(r, label, h)
 	}
-	if p.kind == faulty && oneIn(r, 8) {
+	if one.has("doubt") {
 		p.shortenInDoubt(ctx, r, label, h)
 		return
 	}
-	own := p.random(fmt.Sprint("transactions of ", label, h.Token()))
-	if oneIn(own, 3) {
-		p.transact(ctx, own, label, h)
+	if one.has("txn") {
+		p.transact(ctx, r, label, h)
 	}
-	if h.way.elects && oneIn(r, 2) {
+	if one.has("proclaim") && h.way.elects {
 		p.proclaim(ctx, r, label, h)
 	}
-	if h.Name() == pages && !h.way.reads && oneIn(r, 3) {
+	if one.has("downgrade") {
 		p.downgrade(ctx, r, label, h)
 	}
-	most := []time.Duration{0, 10 * time.Millisecond, p.ttl / 2, 2 * p.ttl}[r.IntN(4)]
-	if h.Name() == limited {
-		most *= 2 // longer than the policy allows
-	}
-	if most == 0 {
-		return
-	}
-	end := time.Now().Add(between(r, 0, most))
-	for time.Now().Before(end) {
+	for end := time.Now().Add(one.time("hold")); time.Now().Before(end); {
 		select {
 		case <-h.Context().Done():
 			p.say("%s: %s ends: %v", label, h.Name(), h.Err())
@@ -212,11 +168,11 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 			return
 		case <-time.After(min(time.Until(end), between(r, 0, p.ttl))):
 		}
-		if oneIn(r, 3) {
+		if one.has("extend") {
 			p.extend(ctx, r, label, h)
 		}
-		if oneIn(own, 2) {
-			p.transact(ctx, own, label, h)
+		if one.has("txn") {
+			p.transact(ctx, r, label, h)
 		}
 		p.check()
 	}
@@ -281,7 +237,7 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	if oneIn(r, 3) {
 		how = h.way.try
 	}
-	again, err := how(ctx)
+	again, err := how(newCall(ctx))
 	p.say("%s: enters %s again: %v", label, h.Name(), err)
 	p.mu.Lock()
 	void := p.void(h)
@@ -303,9 +259,9 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 }
 
 // end unlocks a hold, sometimes while an Extend and a transaction are in flight.
-func (p *process) end(r *rand.Rand, label string, h held) {
+func (p *process) end(r *rand.Rand, one step, label string, h held) {
 	var wg sync.WaitGroup
-	if oneIn(r, 8) {
+	if one.has("beside") {
 		p.count("extended beside an unlock")
 		wg.Go(func() { p.extend(p.until, p.random(fmt.Sprint(label, h.Token())), label, h) })
 		wg.Go(func() { p.transact(p.until, p.random(fmt.Sprint("last transaction of ", label, h.Token())), label, h) })

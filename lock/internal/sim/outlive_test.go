@@ -1,6 +1,6 @@
-// Simulation: the death of a holder after the last fault.
+// The death of a holder after the last fault.
 
-package lock_test
+package sim
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (s *sim) outlive() {
 		victim := s.client(label, label, s.clock(label))
 		victims = append(victims, victim)
 		all.Go(func() {
-			if _, err := victim.Mutex(bereft, lock.WithTTL(ttl)).Lock(ctx); i == 0 && err != nil {
+			if _, err := victim.Mutex(bereft, lock.WithTTL(ttl)).Lock(newCall(ctx)); i == 0 && err != nil {
 				s.violated("%s: %v", label, err)
 			}
 		})
@@ -36,7 +36,7 @@ func (s *sim) outlive() {
 	heir := s.client("heir", "heir", s.clock("heir"))
 	got := make(chan *lock.Hold, 1)
 	all.Go(func() {
-		hold, err := heir.Mutex(bereft).Lock(ctx)
+		hold, err := heir.Mutex(bereft).Lock(newCall(ctx))
 		if err != nil {
 			s.say("heir: %v", err)
 			return
