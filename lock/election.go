@@ -105,7 +105,7 @@ type Leadership struct{ *Hold }
 
 // leads reports whether the hold is a leadership.
 func (h *Hold) leads() bool {
-	_, ok := h.e.Described()[znode.ValueKey]
+	_, ok := h.e.TermsNow().Metadata[znode.ValueKey]
 	return ok
 }
 
@@ -119,7 +119,7 @@ func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	if err := l.check(ctx, "proclaim"); err != nil {
 		return err
 	}
-	m, err := withValue(l.e.Described(), value)
+	m, err := withValue(l.e.TermsNow().Metadata, value)
 	if err == nil {
 		err = l.e.Describe(ctx, m)
 	}

@@ -46,7 +46,7 @@ func (h *Hold) Token() Token {
 }
 
 // Metadata returns the entry's metadata, see [WithMetadata].
-func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.Described()) }
+func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.TermsNow().Metadata) }
 
 // Access returns the parts of the hold that package admin uses. It is of no use to other packages.
 func (h *Hold) Access() access.Hold {

@@ -20,9 +20,6 @@ func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error 
 // TermsNow returns the terms, with the last metadata from Describe.
 func (e *Entry) TermsNow() Terms { return locked(e, func() Terms { return e.Terms }) }
 
-// Described returns the metadata that the record has, or will have with the next write.
-func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
-
 // Shares reports whether the hold is a writer's that now only reads, see [Entry.Share].
 func (e *Entry) Shares() bool { return locked(e, func() bool { return e.shared }) }
 

@@ -71,13 +71,6 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that has already ended, for the reason why. It has no keeper, and no last
-// write: see [DeleteIf].
-func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
-	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
-	e.state, e.why, e.ctx = Ended, why, context.Background()
-}
-
 // change calls f with e.mu held. If f has changed the state, change then calls the owner's Changed,
 // without e.mu.
 func (e *Entry) change(f func()) {

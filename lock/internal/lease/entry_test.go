@@ -414,15 +414,6 @@ func TestGrantIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOrphan: an entry set up by InitEnded has ended.
-func TestOrphan(t *testing.T) {
-	var e Entry
-	e.InitEnded(&owner{entry: &e}, "/locks/x/e", Terms{TTL: testTTL}, ErrWithdrawn)
-	if !e.IsOver() || e.Remaining() != 0 || e.IsHeld() || e.Err() != ErrWithdrawn || e.Withdraw() {
-		t.Errorf("%+v", &e)
-	}
-}
-
 // TestFreshWithoutSession: without a session, go-zookeeper returns the session id 0. Then an entry
 // whose session is unknown is not fresh.
 func TestFreshWithoutSession(t *testing.T) {

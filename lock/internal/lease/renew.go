@@ -21,7 +21,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 			return
 		}
 		early := e.nextTTL / earlyPart
-		wanted := e.writesWanted > e.writesAcked || e.renews() && now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
+		wanted := e.writesWanted > e.writesAcked || now.Mono+clock.Drift(e.lease.sent, now) >= e.renewAt-early
 		if e.writing != nil && e.writing.flying || !wanted {
 			e.schedule(e.renewAt, now)
 			return
@@ -61,16 +61,13 @@ func (e *Entry) denied(why error, now clock.Instant) {
 func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.renews() || onlyOlder && e.zxid >= term {
+	if e.state == Ended || onlyOlder && e.zxid >= term {
 		return false
 	}
 	e.renewAt = min(e.renewAt, now.Mono)
 	e.schedule(e.renewAt, now)
 	return true
 }
-
-// renews reports whether the keeper renews the entry; e.mu is held.
-func (e *Entry) renews() bool { return e.state != Ended }
 
 // schedule sets the entry's next tick; e.mu is held. The tick is due at the monotonic time write,
 // unless a write is in flight. It is due earlier if the hold becomes at risk or ends before.
@@ -79,8 +76,7 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 		return
 	}
 	due := Never
-	idle := e.writing == nil || !e.writing.flying
-	if idle && (e.renews() || e.writesWanted > e.writesAcked) {
+	if e.writing == nil || !e.writing.flying {
 		due = write
 	}
 	switch {

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"math"
 )
 
 // ErrNotQuiet is the error of Succeed for an entry that cannot be handed off locally: it did not
@@ -19,15 +20,11 @@ func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passab
 func (e *Entry) passable() bool {
 	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
 	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !doubt &&
-		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
+		e.Pass < math.MaxInt32 && e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
 }
 
 // Pin prevents a local handoff of the entry from now on, and further handles by AddHandle.
-func (e *Entry) Pin() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.pinned = true
-}
+func (e *Entry) Pin() { e.PinAlone(0) }
 
 // PinAlone does what Pin does, and reports whether the hold has at most the given number of
 // handles.

@@ -36,9 +36,6 @@ func (e *Entry) timeLeft(now clock.Instant) time.Duration {
 // Remaining returns the time for which the hold surely lasts; 0 if the entry is not held, or the
 // hold may be over. In the second case a renewal is scheduled at once.
 func (e *Entry) Remaining() time.Duration {
-	if e.keeper == nil {
-		return 0
-	}
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,13 +51,8 @@ func (e *Entry) Remaining() time.Duration {
 
 // IsOver reports whether the lease may have ended, so other clients may have purged the entry.
 func (e *Entry) IsOver() bool {
-	if e.keeper == nil {
-		return true
-	}
 	now := e.keeper.clock.Local()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.timeLeft(now) <= 0
+	return locked(e, func() bool { return e.timeLeft(now) <= 0 })
 }
 
 // locked returns a value that get reads from the entry, with e.mu held.
@@ -92,16 +84,10 @@ func (e *Entry) IsHeld() bool { return locked(e, func() bool { return e.state ==
 func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.recorded }) }
 
 // Quiet reports whether no write of the entry is in flight or in doubt.
-func (e *Entry) Quiet() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.writing == nil
-}
+func (e *Entry) Quiet() bool { return locked(e, func() bool { return e.writing == nil }) }
 
 // HeldSince returns the monotonic time of the grant; 0: not granted.
-func (e *Entry) HeldSince() time.Duration {
-	return locked(e, func() time.Duration { return e.granted })
-}
+func (e *Entry) HeldSince() time.Duration { return locked(e, func() time.Duration { return e.granted }) }
 
 // WrittenIn reports whether the last acknowledged write was made in that session. If so, the
 // session's server has seen all acknowledged writes of the entry.

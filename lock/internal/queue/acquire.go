@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -263,9 +262,6 @@ func (e *Entry) successor(ctx context.Context) (*Entry, error) {
 	e.handedOff.Store(true)
 	return n, nil
 }
-
-// passable reports whether another goroutine can continue an unlocked entry.
-func (e *Entry) passable() bool { return e.Passable() && e.Pass < math.MaxInt32 }
 
 // noWait is a context that has ended. A call with it fails instead of waiting.
 var noWait = func() context.Context {

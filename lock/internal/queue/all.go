@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // all has the contenders for several locks that are taken together, or the one contender of a join
@@ -114,7 +113,7 @@ func (a *all) resolveCreates(ctx context.Context, created lease.Created) (err er
 				if k == i { // resolveCreate has done the same
 					continue
 				}
-				j.orphans.add(znode.FormatID(j.d.attempt), j.Clock.Mono())
+				j.orphan(j.d.attempt)
 				if j.e == nil {
 					j.Tasks.Go(drafts{j.d}.remove)
 				}

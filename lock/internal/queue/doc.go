@@ -20,7 +20,7 @@
 //	contender            a view that joins: a joiner at first, then a waiter
 //	draft, exit          the operations of a join; an entry that leaves
 //	placed               the goroutines of this client that share entries at a lock
-//	tidier, removals     work in the background: empty parents, ended entries
+//	tidier, Remove       work in the background: empty parents, ended entries
 //
 // Three pieces of code decide, without a request: admit, [znode.Entry.Judge] and package place. The
 // reply to a join, an exchange or an attach is awaited even if the caller gives up.

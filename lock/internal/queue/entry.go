@@ -97,10 +97,9 @@ func (c *contender) newEntry(path string, attempt uint64, created lease.Created)
 
 // removeOrphan deletes, in the background, a node that an attempt of this client has created and that
 // should not exist. It leaves a node that another client owns.
-func (q *Queue) removeOrphan(path string, kind znode.Kind, keepParent bool, terms lease.Terms) {
-	e := &Entry{Kind: kind, queue: q, keepParent: keepParent}
-	e.InitEnded(e, path, terms, lease.ErrWithdrawn)
-	e.removeIf(func(n zkconn.Node) bool { return !ownedByAnother(n, terms.Incarnation) },
+func (q *Queue) removeOrphan(path string, keepParent bool, terms *lease.Terms) {
+	incarnation := terms.Incarnation
+	q.removeIf(path, keepParent, q.patience(terms), func(n zkconn.Node) bool { return !ownedByAnother(n, incarnation) },
 		"an orphaned entry could not be deleted, and is left to expire")
 }
 
@@ -134,7 +133,8 @@ func (e *Entry) Changed(c lease.Change) {
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
 		e.CheckParentLater()
 	case errors.Is(c.Why, lease.ErrTaken):
-		e.removeIfBroken()
+		e.queue.removeIf(e.Path, e.keepParent, e.patience(), func(n zkconn.Node) bool { return errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) },
+			"an entry that another client has written could not be read; if it was force-released it is left to expire")
 	default:
 		e.Remove()
 	}
@@ -150,7 +150,7 @@ func (e *Entry) withdraw() {
 		e.CheckParentLater()
 	default: // the node may still exist, or appear again, and would be ahead of the next entry
 		e.CheckParentLater()
-		e.queue.orphans.add(znode.FormatID(e.Attempt), e.queue.Clock.Mono())
-		e.queue.removeOrphan(e.Path, e.Kind, e.keepParent, e.Terms)
+		e.queue.orphan(e.Attempt)
+		e.queue.removeOrphan(e.Path, e.keepParent, &e.Terms)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // exchange replaces an unlocked entry by a new one at the end of the queue, in one transaction:
@@ -74,7 +73,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		before.CheckParentLater()
 	}
 	for _, d := range inDoubt {
-		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
+		c.orphan(d.attempt)
 	}
 	if len(inDoubt) > 0 {
 		c.Tasks.Go(inDoubt.remove)

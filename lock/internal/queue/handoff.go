@@ -46,7 +46,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
-	switch p.Release(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
+	switch p.Release(e, q.Clock.Mono(), e.Passable() && q.Closing.Err() == nil) {
 	case place.Pass:
 		p.pass(e)
 		return true

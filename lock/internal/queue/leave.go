@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -187,17 +187,11 @@ func (x *exit) gone() {
 // is empty then. It is for an entry that another client has deleted or written.
 func (e *Entry) CheckParentLater() { e.queue.tidy.checkLater(e.parent(), e.keepParent) }
 
-// removals counts what could not be removed.
-type removals struct {
-	*Queue
-	leftBehind atomic.Bool // see Stats
-}
-
 // noteLeftBehind records, once the client is closing, that a node is left to expire. It ignores
 // ErrClosed: then the owner of the connection has closed the connection.
-func (r *removals) noteLeftBehind(why error) {
-	if r.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
-		r.leftBehind.Store(true)
+func (q *Queue) noteLeftBehind(why error) {
+	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
+		q.leftBehind.Store(true)
 	}
 }
 
@@ -233,32 +227,25 @@ func (x *exit) remove(first error) {
 	}
 	x.Log.Warn().Err(err).Str("lock", x.e.Lock()).Str("entry", x.e.Path).Msg("an entry could not be deleted, and is left to expire")
 	if !errors.Is(err, lease.ErrTaken) {
-		x.removals.noteLeftBehind(err)
+		x.noteLeftBehind(err)
 	}
 }
 
-// removeIfBroken reads, in the background, an entry that another client has written. If the hold
-// was force-released, it deletes the node, because the force-release waits for that.
-func (e *Entry) removeIfBroken() {
-	e.removeIf(func(n zkconn.Node) bool { return errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) },
-		"an entry that another client has written could not be read; if it was force-released it is left to expire")
-}
-
-// removeIf reads, in the background, the node of an ended entry, and deletes it on the version that
-// it has read, if mayGo returns true. left is the log message if that fails.
-func (e *Entry) removeIf(mayGo func(zkconn.Node) bool, left string) {
-	q := e.queue
+// removeIf reads, in the background, the node of an entry that has ended, and deletes it on the version
+// that it has read, if mayGo returns true. left is the log message if that fails.
+func (q *Queue) removeIf(path string, keepParent bool, patience time.Duration, mayGo func(zkconn.Node) bool, left string) {
+	parent := path[:strings.LastIndexByte(path, '/')]
 	ok := q.Tasks.Go(func() {
-		defer e.CheckParentLater()
-		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
+		defer q.tidy.checkLater(parent, keepParent)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := lease.DeleteIf(ctx, q.Conn, e.Path, mayGo); err != nil {
-			q.removals.noteLeftBehind(err)
-			q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).Msg(left)
+		if err := lease.DeleteIf(ctx, q.Conn, path, mayGo); err != nil {
+			q.noteLeftBehind(err)
+			q.Log.Warn().Err(err).Str("lock", parent[len(q.Root)+1:]).Str("entry", path).Msg(left)
 		}
 	})
 	if !ok {
-		e.CheckParentLater()
+		q.tidy.checkLater(parent, keepParent)
 	}
 }
 

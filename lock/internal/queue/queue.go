@@ -39,13 +39,13 @@ type Queue struct {
 	anchorACL []zk.ACL
 
 	lockStates
-	orphans  orphans
-	removals removals
-	tidy     tidier
-	resumed  resumption
+	orphans orphans
+	tidy    tidier
+	resumed resumption
 
 	requeued, purged atomic.Uint64
 	waiters          atomic.Int64
+	leftBehind       atomic.Bool // see Stats
 }
 
 // Options has the parts and settings of a queue.
@@ -90,7 +90,6 @@ func New(o Options) *Queue {
 	q := &Queue{Options: o}
 	q.locks = map[string]*lockState{}
 	q.anchorACL = append(slices.Clone(o.ACL), zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"})
-	q.removals.Queue = q
 	q.tidy.Queue, q.tidy.owed = q, map[string]*duty{}
 	return q
 }
@@ -158,7 +157,7 @@ type Stats struct {
 func (q *Queue) Stats() Stats {
 	return Stats{
 		Waiters: int(q.waiters.Load()), Orphans: q.orphans.count(),
-		Requeued: q.requeued.Load(), Purged: q.purged.Load(), LeftBehind: q.removals.leftBehind.Load(),
+		Requeued: q.requeued.Load(), Purged: q.purged.Load(), LeftBehind: q.leftBehind.Load(),
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, in
 	found, d, err := drafts(inDoubt).search(ctx)
 	if d == nil {
 		for _, each := range inDoubt {
-			c.orphans.add(znode.FormatID(each.attempt), c.Clock.Mono())
+			c.orphan(each.attempt)
 		}
 	}
 	switch {
@@ -112,11 +112,11 @@ func (ds drafts) remove() {
 	found, _, err := ds.search(ctx)
 	switch {
 	case err != nil:
-		c.removals.noteLeftBehind(err)
+		c.noteLeftBehind(err)
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(ds[0].attempt)).
 			Msg("an orphaned entry may have been created; it is deleted when it appears, or left to expire")
 	case found != nil:
-		c.Queue.removeOrphan(c.path(found.Name), c.Kind, c.KeepParent, c.Terms)
+		c.Queue.removeOrphan(c.path(found.Name), c.KeepParent, &c.Terms)
 	default:
 		c.tidy.checkLater(c.parent, c.KeepParent)
 	}
@@ -133,6 +133,9 @@ type orphans struct {
 	since map[string]time.Duration // monotonic time at which each attempt was added
 	order []string                 // the attempts, oldest first
 }
+
+// orphan remembers an attempt as an orphan.
+func (q *Queue) orphan(attempt uint64) { q.orphans.add(znode.FormatID(attempt), q.Clock.Mono()) }
 
 func (o *orphans) add(attempt string, now time.Duration) {
 	o.mu.Lock()
@@ -166,6 +169,6 @@ func (o *orphans) count() int {
 // removeOrphan deletes an entry, in the background, if its attempt is an orphan.
 func (v *view) removeOrphan(e *znode.Entry) {
 	if e.Record.Attempt != "" && v.orphans.has(e.Record.Attempt) {
-		v.Queue.removeOrphan(v.path(e.Name), v.Kind, v.KeepParent, v.Terms)
+		v.Queue.removeOrphan(v.path(e.Name), v.KeepParent, &v.Terms)
 	}
 }
