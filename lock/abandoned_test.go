@@ -106,18 +106,23 @@ func TestAbandonedCall(t *testing.T) {
 	}
 }
 
-// applyLate loses the client's next join of lock x together with its connection. gone reports
+// applyLate loses the client's next join of the locks together with its connection. gone reports
 // whether the join was applied; if it was, gone deletes the created nodes and lets the client
 // reconnect. late creates the same nodes again, as if the server applied the request only then.
-func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func()) {
+func (w *world) applyLate(z *zk.Conn, label string, names ...string) (gone func() bool, late func()) {
+	dump := func() (all []locktest.Node) {
+		for _, name := range names {
+			all = append(all, w.Dump("/locks/"+name)...)
+		}
+		return all
+	}
 	var made []locktest.Node
-	before, there := w.Node("/locks/x")
-	known := w.Dump("/locks/x")
+	known := dump()
 	w.fault(func(r locktest.Request) bool {
-		return r.Label == label && joins(r) && joinsParent(r, "x") == there && w.cutOff(label)
+		return r.Label == label && joins(r) && joinsParent(r, names[0]) == (len(known) > 0) && w.cutOff(label)
 	}, locktest.Fault{Drop: locktest.AfterApply})
 	gone = func() bool {
-		made = slices.DeleteFunc(w.Dump("/locks/x"), func(n locktest.Node) bool {
+		made = slices.DeleteFunc(dump(), func(n locktest.Node) bool {
 			return slices.ContainsFunc(known, func(o locktest.Node) bool { return o.Path == n.Path })
 		})
 		if len(made) == 0 {
@@ -137,8 +142,10 @@ func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func
 				w.create(z, n.Path, string(n.Data), 0)
 			}
 		}
-		if there {
-			mustBe(w, second(z.Set(before.Path, before.Data, -1)), nil)
+		for _, n := range known {
+			if slices.Contains(names, strings.TrimPrefix(n.Path, "/locks/")) {
+				w.set(z, n.Path, n.Data)
+			}
 		}
 	}
 }
@@ -150,7 +157,7 @@ func TestCreateAppliedLate(t *testing.T) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
-		gone, late := w.applyLate(z, "b")
+		gone, late := w.applyLate(z, "b", "x")
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		w.until("the entry is gone", gone)
 		if seen == "by the waiter behind it" {
@@ -176,13 +183,41 @@ func TestCreateAppliedLate(t *testing.T) {
 	subtest(t, "after the caller gave up", locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")
 		w.unlock(w.lock(a, "other"))
-		gone, late := w.applyLate(z, "a")
+		gone, late := w.applyLate(z, "a", "x")
 		ctx := w.limited(5 * time.Millisecond)
 		mustBe(w, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
 		w.until("the entry is gone", gone)
 		time.Sleep(sessionTimeout)
 		late()
 		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		w.empty()
+	})
+}
+
+// TestCreatesOfAllAppliedLate: if a join of several locks is applied after the client has joined again,
+// the client deletes the late entry of each lock when it finds the entry.
+func TestCreatesOfAllAppliedLate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		names := []string{"x", "y", "z"}
+		a, b, z := w.client("a"), w.client("b"), w.raw("other")
+		w.unlock(w.lock(b, "other"))
+		held := w.lockAll(a, names...)
+		gone, late := w.applyLate(z, "b", names...)
+		ch := start(func() (*lock.Holds, error) { return b.LockAll(w.ctx, names...) })
+		w.until("the entries are gone", gone)
+		w.until("it has joined again", func() bool { return len(w.entries("z")) == 2 })
+		time.Sleep(ttl)
+		late()
+		for _, name := range names {
+			w.hasEntries(name, 3)
+			_, err := b.Mutex(name, lock.WithTTL(2*ttl)).Lock(w.limited(time.Second)) // joins with its own entry
+			mustBe(w, err, lock.ErrHeld)
+			time.Sleep(time.Second)
+			w.hasEntries(name, 2)
+		}
+		w.waitsAll(ch)
+		w.unlockAll(held)
+		w.unlockAll(w.expectAll(ch))
 		w.empty()
 	})
 }

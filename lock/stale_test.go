@@ -4,7 +4,6 @@ package lock_test
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,20 +18,23 @@ import (
 // the waiter joined, but a lagging server still shows it. When the server no longer shows it, the
 // waiter does not enter, because the lock is held.
 func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
-	each(t, "the session ends before the read", bools, func(w *world, endsBefore bool) { // otherwise during the read
+	const during, before, reply = "during the read", "before the read", "before the reply to the join is handled"
+	each(t, "the session ends", []string{during, before, reply}, func(w *world, when string) {
 		var ends, slow atomic.Bool
-		begun := time.Now()
+		begun, in := time.Now(), "(*Entry).Fresh"
+		if when == reply {
+			in = "(*all).attempt"
+		}
 		var b *lock.Client
 		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
 			switch {
-			case !calledBy("(*Entry).Fresh"):
-			case ends.Swap(false): // the waiter has joined, and has not listed yet
+			case ends.Load() && calledBy(in) && ends.Swap(false): // the waiter has joined, and has not listed yet
 				first := b.Session()
 				w.ExpireLabel("b")
-				for b.Session() == first {
+				for s := first; s == first || s == 0; s = b.Session() {
 					time.Sleep(10 * time.Millisecond)
 				}
-			case slow.Swap(false): // it knows of the deletion, and its own entry is renewed meanwhile
+			case slow.Load() && calledBy("(*Entry).Fresh") && slow.Swap(false): // it knows of the deletion, and its own entry is renewed meanwhile
 				time.Sleep(50 * time.Millisecond)
 			}
 			return time.Since(begun), time.Duration(time.Now().UnixNano())
@@ -48,7 +50,7 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 		w.until("the second one has left", func() bool { return len(w.entries("x")) == 1 })
 
 		// The test creates the node that the lagging server shows, for as long as the server lags.
-		lagsBehind := lagging("b", b)
+		lagsBehind, first := lagging("b", b), b.Session()
 		var shown atomic.Bool
 		hide := func() {
 			if shown.Load() && len(w.Dump(old.Path)) > 0 {
@@ -58,6 +60,9 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 		}
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			lags := lagsBehind(r)
+			if when == reply && r.Session == first && joinsParent(r, "x") {
+				ends.Store(true)
+			}
 			switch {
 			case r.Label != "b" || !touches(r, "/locks/x"):
 			case lags && mutates(r, "b"):
@@ -74,7 +79,7 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
-		ends.Store(endsBefore)
+		ends.Store(when == before)
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(ttl)
 		isTrue(w, shown.Load(), "no client has asked the lagging server")
@@ -174,57 +179,6 @@ func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	})
 }
 
-// TestRenewalCountsForTheSessionItWasSentIn: a renewal does not count for a session that has begun
-// when the reply is handled, because that session's server may lag behind.
-func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c := newClock(0, 0)
-		var slow atomic.Bool
-		a, b := w.dial("a"), w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
-			if slow.Swap(false) {
-				time.Sleep(ttl / 4)
-			}
-			return c.now()
-		}))
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		own, first := w.entries("x")[1].Path, b.Session()
-
-		// As the waiter reads the holder's entry, the waiter's wall clock is set forward. So the
-		// waiter's sample of the leader's clock is worthless, and the waiter takes another by
-		// renewing its own entry. When it has the reply, it sleeps, and its session ends.
-		lagsBehind := lagging("b", b)
-		var stepped, renewed atomic.Bool
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			lags := lagsBehind(r)
-			switch {
-			case r.Label != "b":
-			case lags && mutates(r, "b"):
-				return locktest.Fault{Code: codeThrottled}
-			case lags && touches(r, "/locks/x") && r.Op != "setWatches":
-				return locktest.Fault{Code: codeNoNode} // the server lags behind the create
-			case r.Op == "getData" && touches(r, pathOf(h)) && !stepped.Swap(true):
-				c.step(time.Hour)
-			}
-			return locktest.Fault{}
-		})
-		w.Trace(func(e locktest.Event) {
-			if e.Kind == "request" && e.Label == "b" && e.Session == first && stepped.Load() &&
-				(e.Op == "setData" || e.Op == "multi") && slices.Contains(e.Paths, own) && !renewed.Swap(true) {
-				slow.Store(true)
-				time.AfterFunc(time.Second, func() { w.ExpireLabel("b") })
-			}
-		})
-		time.Sleep(2 * ttl)
-		mustBeTrue(w, renewed.Load() && b.Session() != first, "renewed %v, session %#x became %#x", renewed.Load(), first, b.Session())
-		w.Trace(nil)
-		w.Intercept(nil)
-		w.waits(ch)
-		w.alive(h)
-		w.handOver(h, ch)
-	})
-}
-
 // TestStaleFollower: a waiter that is connected to a member that lags behind does not enter while
 // the lock is held.
 func TestStaleFollower(t *testing.T) {
@@ -261,7 +215,7 @@ func TestStaleReadOfNewSession(t *testing.T) {
 		start := time.Now()
 		b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
 			// The waiter handles its read late, and a renewal is faster.
-			if calledBy("queue.(*contender).await") && pause.Swap(false) {
+			if calledBy("(*Entry).Fresh") && pause.Swap(false) {
 				time.Sleep(ttl / 4)
 			}
 			return time.Since(start), time.Duration(time.Now().UnixNano())
@@ -330,5 +284,57 @@ func TestStaleListDoesNotQueueAgain(t *testing.T) {
 		w.waits(ch)
 		equal(t, "queued again", b.Stats().Requeued, 0)
 		w.handOver(h, ch)
+	})
+}
+
+// TestNumberOfPermitsThatALaggingServerShows: after a waiter has listed, and before it reads the number of
+// permits, its session moves to a server that shows the larger number of before a Resize. Its own entry is
+// written in the new session before it has handled the read. The waiter does not enter: as many permits
+// are held as there are.
+func TestNumberOfPermitsThatALaggingServerShows(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var pause atomic.Bool
+		begun := time.Now()
+		b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			if calledBy("(*Entry).Fresh") && pause.Swap(false) {
+				time.Sleep(ttl / 4)
+			}
+			return time.Since(begun), time.Duration(time.Now().UnixNano())
+		}))
+		a, z := w.dial("a").Semaphore("x", 3), w.raw("other")
+		first, second, third := w.take(permits(a, 1)), w.take(permits(a, 1)), w.take(permits(a, 1))
+		resized := async(func() error { return w.dial("c").Semaphore("x", 3).Resize(w.ctx, 2) })
+		w.until("the Resize waits for a permit", func() bool { return len(w.entries("x")) == 4 })
+		ch := w.join("x", permits(b.Semaphore("x", 3), 1))
+		anchor, session := w.anchors("x")[0], b.Session()
+		before := w.node(anchor).Data
+
+		// The test writes the number that the lagging server shows, for as long as the read takes.
+		var shown atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			reads := r.Op == "getData" && touches(r, anchor)
+			switch {
+			case r.Label != "b" || shown.Load():
+			case r.Session != session && mutates(r, "b"):
+				return locktest.Fault{Code: codeThrottled}
+			case r.Session != session && reads && !shown.Swap(true):
+				after := w.node(anchor).Data
+				w.set(z, anchor, before)
+				time.AfterFunc(10*latency, func() { w.set(z, anchor, after) })
+				pause.Store(true)
+			case r.Session == session && reads && len(w.entries("x")) == 3: // the Resize has left
+				w.ExpireLabel("b")
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(third)
+		w.until("the old number is read", shown.Load)
+		w.ok(<-resized)
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.alive(first)
+		w.unlock(first)
+		w.finish(w.await(ch).hold, second)
 	})
 }
