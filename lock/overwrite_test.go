@@ -4,6 +4,7 @@ package lock_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,27 @@ func TestDataWrittenAfterTheRead(t *testing.T) {
 		err := second(a.Mutex("x").Lock(w.ctx))
 		isTrue(w, hit(), "no join after the read")
 		w.unchanged(err)
+	})
+}
+
+// TestDataWrittenAmongSeveralClients: while several clients use a lock, a join may overwrite another
+// program's data. Then it says so in the log.
+func TestDataWrittenAmongSeveralClients(t *testing.T) {
+	each(t, "writes", bools, func(w *world, writes bool) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
+		for range 3 {
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, b, "x")
+			w.unlock(w.pass(h, ch))
+		}
+		h := w.lock(a, "x")
+		if writes {
+			w.set(z, "/locks/x", []byte("mine"))
+		}
+		ch := w.queue(w.ctx, b, "x")
+		w.parent("x") // it has the lock's data again
+		equal(w, "told", strings.Count(w.logged(), "its data was overwritten"), map[bool]int{true: 1}[writes])
+		w.finish(w.pass(h, ch))
 	})
 }
 

@@ -121,7 +121,7 @@ func (c *contender) replaceGuard(ctx context.Context, guard string, p *parent) e
 		&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version})
 	switch op, cause := zkconn.RefusedOp(err); {
 	case err == nil:
-		p.version, p.session = replies[2].Stat.Version, c.Conn.Session()
+		p.version, p.created, p.session = replies[2].Stat.Version, znode.Stat(*replies[2].Stat).Counter(), c.Conn.Session()
 	case errors.Is(cause, zk.ErrNoAuth) && op == 2:
 		return zkconn.Final(fmt.Errorf("%w; clients need WRITE on a lock's node", denied("write", c.parent)))
 	case errors.Is(cause, zk.ErrNoAuth):

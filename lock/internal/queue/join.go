@@ -121,7 +121,13 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	if d.parent.state == present && d.parent.shared > 0 && stat.Version == d.parent.version+1 {
 		d.parent.shared-- // no other client has joined since
 	}
+	children := znode.Stat(*stat).Counter()
+	if d.parent.state == present && stat.Version-d.parent.version > children-d.parent.created { // each of our writes comes with a create
+		c.Log.Warn().Str("lock", c.Lock).Str("path", c.parent).
+			Msg("another program has written the lock's node, and its data was overwritten, because several clients use the lock")
+	}
 	d.parent.state, d.parent.unproven, d.parent.version, d.parent.session = present, false, stat.Version, created.Session
+	d.parent.created = children
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1

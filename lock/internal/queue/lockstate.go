@@ -136,7 +136,9 @@ func (s *lockState) parentStayed() {
 // versionToWrite returns the version of the parent on which a join writes the parent. A write on the
 // version that the client knows is refused if another program has written data into the node. It is
 // -1, any version, while other clients join, or another join of this client is under way: joins must
-// not collide. So in a lock that several clients use, another program's data may be overwritten.
+// not collide. So in a lock that several clients use, another program's data may be overwritten, which
+// the join then sees by the version (joined). ZooKeeper leaves no choice: only a reply to a write of
+// the parent counts its children, and only one of two writes on the same version is applied.
 func (s *lockState) versionToWrite(p *parent) int32 {
 	if p.shared > 0 || s.drafts.Load() > 1 {
 		return -1

@@ -30,6 +30,7 @@ type parent struct {
 	session    int64 // session in which a reply has shown the parent, or that there is none; 0: none has
 	unproven   bool  // adopted, and it is not known yet whether its ACL lets this client delete entries
 	version    int32 // data version, as this client has last read or written it
+	created    int32 // number of children that were ever created, at that version
 	shared     uint8 // other clients join, too: the number of the next joins for which the version is not known
 
 	// Only for a semaphore: the data of the anchor, and its version.
@@ -73,7 +74,7 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 			return p, err
 		}
 		p = parent{state: present, kind: v.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted,
-			session: v.Conn.Session(), version: n.Stat.Version, shared: v.lock.believed().shared}
+			session: v.Conn.Session(), version: n.Stat.Version, created: znode.Stat(*n.Stat).Counter(), shared: v.lock.believed().shared}
 		if n.Stat.NumChildren > 1 { // the anchor, and a contender
 			p.shared = sharedFor
 		}
