@@ -200,22 +200,19 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAttachedEntryIsNotDeleted: another client attaches to an entry that a local waiter continues,
-// and cannot write. The waiter deletes nothing, and queues. The client issues no ticket for an entry
-// that it hands off, so the test forges one.
+// TestAttachedEntryIsNotDeleted: another client attaches to the entry of a waiter that cannot write it. The
+// waiter deletes nothing, and queues. No client issues a ticket for such an entry, so the test forges one.
 func TestAttachedEntryIsNotDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second})), w.dial("b"), w.dial("c")
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
 		before := w.lock(b, "x")
-		line := w.line(w.ctx, a, "x", 2)
-		next := line[1]
-		w.faults(writes("a", w.entries("x")[1].Path), locktest.Fault{Code: codeThrottled})
-		time.Sleep(ttl * 9 / 20)
-		h := w.pass(before, line[0])
-		time.Sleep(ttl / 12)
-		w.unlock(h) // less than half of the lease is left: the waiter must write the entry before it enters
+		next := w.queue(w.ctx, a, "x")
+		entry := w.entries("x")[1].Path
+		w.faults(writes("a", entry), locktest.Fault{Code: codeThrottled})
+		time.Sleep(ttl * 6 / 10)
+		w.unlock(before) // less than half of the waiter's lease is left: it must write the entry before it enters
 		w.waits(next)
-		theirs := w.attach(b, w.forged("x", "mutex", h.EntryPath()))
+		theirs := w.attach(b, w.forged("x", "mutex", entry))
 		ended := w.end(theirs)
 		third := w.queue(w.ctx, c, "x")
 		w.Intercept(nil)

@@ -11,9 +11,12 @@ import (
 // extended.
 var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 
-// Passable reports whether an unlocked entry can be handed off locally. A write may still be in
-// flight: then the answer can change when its outcome is known.
-func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passable() }) }
+// Passable reports whether an unlocked entry can be handed off locally, and is as good as Fresh wants
+// it. A write may still be in flight: then the answer can change when its outcome is known.
+func (e *Entry) Passable(session int64) bool {
+	now := e.keeper.clock.Local()
+	return locked(e, func() bool { return e.passable() && e.fresh(session, now) })
+}
 
 // passable is Passable with e.mu held. The entry must have been unlocked in time, with a lease of
 // the length TTL. A pinned or shared hold, or a write in doubt, prevents a handoff.

@@ -69,9 +69,12 @@ func (e *Entry) Lapsed() bool { return locked(e, func() bool { return e.lapsed }
 // acknowledged in that session, and half of the lease is left. It is false once the entry is held.
 func (e *Entry) Fresh(session int64) bool {
 	now := e.keeper.clock.Local()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.state < Held && e.writtenIn(session) && e.timeLeft(now) >= e.nextTTL/2
+	return locked(e, func() bool { return e.state < Held && e.fresh(session, now) })
+}
+
+// fresh is Fresh for an entry in any state; e.mu is held.
+func (e *Entry) fresh(session int64, now clock.Instant) bool {
+	return e.writtenIn(session) && e.timeLeft(now) >= e.nextTTL/2
 }
 
 // Err returns why the entry ended; nil if it has not.

@@ -227,8 +227,8 @@
 //
 // # The goroutines of a client
 //
-// Package place decides on local handoffs. An entry is continued only if no write is in flight and
-// its lease is fresh. Inside the window it is passed on; an unlock after that exchanges it for an
+// Package place decides on local handoffs. An entry is continued only if its lease is fresh. Inside the
+// window it is passed on, once no write of it is in flight; an unlock after that exchanges it for an
 // entry at the end of the queue. No timer ends the window, because an unlock comes first. Behind a
 // hold of a second the first waiting goroutine joins while the entry is still held.
 //

@@ -46,7 +46,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
-	switch p.Release(e, q.Clock.Mono(), e.Passable() && q.Closing.Err() == nil) {
+	switch p.Release(e, q.Clock.Mono(), e.Passable(q.Conn.Session()) && q.Closing.Err() == nil) {
 	case place.Pass:
 		p.pass(e)
 		return true
@@ -60,19 +60,16 @@ func (q *Queue) HandOff(e *Entry) bool {
 	return false
 }
 
-// pass gives an unlocked entry to the first waiter. If no write is in flight and the lease is
-// fresh, pass makes no request. Otherwise a join continues the entry. lock.mu is held.
+// pass gives an unlocked entry to the first waiter. If a write is in flight, a join awaits that.
+// lock.mu is held.
 func (p *placed) pass(e *Entry) {
 	until := p.Until(e)
 	p.Drop(e)
-	n, err := e.successor(noWait)
-	if err != nil {
+	if n, err := e.successor(noWait); err == nil {
+		p.serve(n, until) // if the lease has ended just now, goOn begins a join
+	} else {
 		e.handedOff.Store(true)
 		p.begin(e, false, until)
-	} else if next, _ := admit(position{admitted: true}, n.Fresh(p.queue.Conn.Session())); next != enter {
-		p.begin(n, false, until)
-	} else {
-		p.serve(n, until) // if the lease has ended just now, goOn begins a join
 	}
 }
 

@@ -48,7 +48,8 @@ func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 }
 
 // atJoin lists for a second contender: a lone holder's record may lack the grant, and a waiter that
-// does not know of the grant would not watch the number of permits.
+// does not know of the grant would not watch the number of permits. While there may be room it lists,
+// too: the reply counts the contenders, and only their names tell how many permits each asks for.
 func (counted) atJoin(d *draft, own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {

@@ -159,9 +159,8 @@ func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, until time.Duration) e
 	return nil
 }
 
-// begin starts a join; lock.mu is held. It begins with from, unless nil: an entry of this client whose
-// turn had come. exchanges: from was unlocked, and leaves in the transaction of the join. Otherwise
-// from, or its successor, goes on. until is that of Hold.
+// begin starts a join; lock.mu is held. It begins with from, unless nil: an unlocked entry, which leaves
+// in the transaction of the join if exchanges is set, and otherwise goes on. until is that of Hold.
 func (p *placed) begin(from *Entry, exchanges bool, until time.Duration) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Until: until}
@@ -187,7 +186,7 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, exchanges
 	}
 	c.waiting = p.waits
 	c.placed = p
-	e, at, err := c.from(ctx, from, exchanges)
+	e, at, err := c.from(ctx, from, exchanges, j.Until)
 	if err == nil && c.Barging {
 		e, err = c.barge(ctx, e)
 	} else if err == nil {
@@ -229,19 +228,20 @@ func (p *placed) waits(entry string, ahead int) {
 	}
 }
 
-// from returns the entry that a join begins with, and its position; nil if it begins without one.
-func (c *contender) from(ctx context.Context, before *Entry, exchanges bool) (e *Entry, p position, err error) {
+// from returns the entry that a join begins with, and its position; nil if it begins without one. An
+// entry goes on when its last write is answered. If its window ends before, it leaves: a server that is
+// slow to answer must not keep others waiting.
+func (c *contender) from(ctx context.Context, before *Entry, exchanges bool, until time.Duration) (e *Entry, p position, err error) {
 	if before == nil {
 		return nil, position{}, nil
 	}
 	c.checked = before.generation()
-	switch {
-	case exchanges:
+	if exchanges {
 		return c.exchange(ctx, before)
-	case before.Err() == nil: // a successor, which must be written first
-		return before, position{admitted: true}, nil
 	}
-	if e, err = before.successor(ctx); err == nil { // the last write was in flight
+	inWindow, cancel := context.WithTimeout(ctx, until-c.Clock.Mono())
+	defer cancel()
+	if e, err = before.successor(inWindow); err == nil {
 		return e, position{admitted: true}, nil
 	}
 	before.handedOff.Store(false)
