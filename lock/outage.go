@@ -16,7 +16,7 @@ const awayAfter = time.Second
 // While ZooKeeper is away, the client logs that again after firstReminder, and then whenever the
 // outage has lasted twice as long, but at least once in mostReminder: its reason may have changed.
 const (
-	firstReminder = time.Minute
+	firstReminder = 15 * time.Second
 	mostReminder  = time.Hour
 )
 

@@ -88,6 +88,29 @@ func (w *world) logsOutageOnce(own, silent bool) {
 	isTrue(w, err == nil && away >= lasts-sessionTimeout && away <= lasts+2*time.Second, "it was away for %v: %v", away, err)
 }
 
+// TestOutageIsLoggedAgain: while an outage lasts, the log says so again after a quarter of a minute, and then
+// whenever it has lasted twice as long: a server that is restarted with another certificate refuses
+// connections first, and the log must soon say what is wrong now.
+func TestOutageIsLoggedAgain(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		w.dial("a")
+		w.warnings()
+		w.ok(w.Stop(w.Servers()[0]))
+		time.Sleep(70 * time.Second)
+		var after []time.Duration
+		for _, line := range w.warnings() {
+			if !strings.HasPrefix(line["message"].(string), "ZooKeeper is away") {
+				continue
+			}
+			away, err := time.ParseDuration(line["away_for"].(string))
+			isTrue(w, err == nil && line["last_failure"] != nil, "%v: %v", line, err)
+			after = append(after, away.Round(10*time.Second))
+		}
+		equal(w, "lines", fmt.Sprint(after), "[0s 20s 30s 1m10s]")
+		w.ok(w.Start(w.Servers()[0]))
+	})
+}
+
 // TestBriefOutageIsNoWarning: short losses of the connection are not logged above level debug.
 func TestBriefOutageIsNoWarning(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
