@@ -513,6 +513,25 @@ func TestCloseWhileAttached(t *testing.T) {
 	})
 }
 
+// TestCloseDuringADetach: the client closes while it detaches an entry. Close waits for the write.
+func TestCloseDuringADetach(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c := w.client("a"), w.client("c")
+		h := w.lock(a, "x")
+		w.faults(writes("a", pathOf(h)), locktest.Fault{Code: codeThrottled})
+		time.AfterFunc(time.Second, func() { w.Intercept(nil) })
+		tickets := make(chan lock.Ticket, 1)
+		go func() {
+			ticket, _ := h.Detach(w.ctx, 0)
+			tickets <- ticket
+		}()
+		settle()
+		w.close(a)
+		isTrue(t, w.record(pathOf(h)).Detached, "closed, and not detached")
+		w.finish(w.attach(c, <-tickets))
+	})
+}
+
 func TestTicketText(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a", lock.WithRoot("/r:1/ä b"))

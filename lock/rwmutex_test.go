@@ -163,6 +163,25 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
+// TestDowngradeBesideALocalWriter: a goroutine of the same client waits to write. It gets no entry that
+// others read beside.
+func TestDowngradeBesideALocalWriter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.rw("a"), w.rw("b")
+		h := w.take(a.Lock)
+		writer := start(func() (*lock.Hold, error) { return a.Lock(w.ctx) })
+		settle()
+		reader := w.join("x", b.RLock)
+		w.ok(h.Downgrade(w.ctx))
+		r := w.expect(reader).hold
+		w.unlock(h)
+		w.waits(writer)
+		w.alive(r)
+		w.unlock(r)
+		w.finish(w.await(writer).hold)
+	})
+}
+
 // TestDowngradeThatIsNotAcknowledged: from the call of Downgrade on, the hold may only read. After
 // an outage, a renewal lets a waiting reader enter.
 func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
