@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestFreeLocksAreOneRoundTripEachWay: LockAll of free locks, and Unlock of their holds, take one
+// TestFreeLocksAreOneRoundTripEachWay: All.Lock of free locks, and Unlock of their holds, take one
 // request and one transaction each.
 func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
@@ -33,7 +33,7 @@ func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 			names = append(names, fmt.Sprintf("%d-%d", i, j))
 		}
 		var hs *lock.Holds
-		counted("LockAll", func() { hs = b.lockAll(c, names...) })
+		counted("All.Lock", func() { hs = b.lockAll(c, names...) })
 		counted("Unlock", func() {
 			if err := hs.Unlock(); err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func TestLocksTogetherInAnyOrder(t *testing.T) {
 				for _, n := range r.Perm(len(names))[:2+r.IntN(2)] {
 					mine = append(mine, names[n])
 				}
-				hs, err := c.LockAll(b.ctx, mine...)
+				hs, err := c.All(mine).Lock(b.ctx)
 				if err != nil {
 					t.Errorf("client %d: %q: %v", i, mine, err)
 					return
@@ -100,7 +100,7 @@ func (b *bench) zxidOf(s *zkserver.Server) int64 {
 
 func (b *bench) lockAll(c *lock.Client, names ...string) *lock.Holds {
 	b.Helper()
-	hs, err := c.LockAll(b.ctx, names...)
+	hs, err := c.All(names).Lock(b.ctx)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func several(do func(*cut)) func(*cut) {
 			if client != c.victim {
 				return client.Mutex(name).Lock(ctx)
 			}
-			hs, err := client.LockAll(ctx, name, name+"-too")
+			hs, err := client.All([]string{name, name + "-too"}).Lock(ctx)
 			if err != nil {
 				return nil, err
 			}

@@ -203,7 +203,7 @@ func TestCreatesOfAllAppliedLate(t *testing.T) {
 		w.unlock(w.lock(b, "other"))
 		held := w.lockAll(a, names...)
 		gone, late := w.applyLate(z, "b", names...)
-		ch := start(func() (*lock.Holds, error) { return b.LockAll(w.ctx, names...) })
+		ch := start(func() (*lock.Holds, error) { return b.All(names).Lock(w.ctx) })
 		w.until("the entries are gone", gone)
 		w.until("it has joined again", func() bool { return len(w.entries("z")) == 2 })
 		time.Sleep(ttl)

@@ -142,7 +142,7 @@ func TestWriteDeniedLater(t *testing.T) {
 		w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermWrite))
 		fails(w, second(c.Mutex("x").Lock(w.limited(ttl))), lock.ErrDenied, "write /locks/x", "WRITE")
 		fails(w, second(c.RWMutex("x").RLock(w.limited(ttl))), lock.ErrKind, "/locks/x")
-		fails(w, second(c.LockAll(w.limited(ttl), "x", "y")), lock.ErrDenied, "write /locks/x", "WRITE")
+		fails(w, second(c.All([]string{"x", "y"}).Lock(w.limited(ttl))), lock.ErrDenied, "write /locks/x", "WRITE")
 		w.hasEntries("x", 1)
 		w.alive(h)
 		w.unlock(h)
@@ -235,7 +235,7 @@ func TestParentWithoutDelete(t *testing.T) {
 		for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
 			fails(w, second(take(w.ctx)), lock.ErrDenied, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
 		}
-		fails(w, second(a.LockAll(w.ctx, "x", "y")), lock.ErrDenied, `lock "x"`)
+		fails(w, second(a.All([]string{"x", "y"}).Lock(w.ctx)), lock.ErrDenied, `lock "x"`)
 		equal(w, "anchors and guards", len(w.anchors("x")), map[bool]int{true: 1}[adopted])
 		w.hasEntries("x", 0)
 	})
@@ -286,8 +286,8 @@ func TestCallsThatMayNotPurge(t *testing.T) {
 		"Lock by itself": {func(w *world, c *lock.Client) (*lock.Hold, error) {
 			return c.Mutex("x", lock.WithMetadata(map[string]string{"a": "b"})).Lock(w.limited(ttl))
 		}, lock.ErrHeld},
-		"LockAll": {func(w *world, c *lock.Client) (*lock.Hold, error) {
-			_, err := c.LockAll(w.limited(ttl), "x", "y")
+		"All.Lock": {func(w *world, c *lock.Client) (*lock.Hold, error) {
+			_, err := c.All([]string{"x", "y"}).Lock(w.limited(ttl))
 			return nil, err
 		}, lock.ErrHeld},
 	} {

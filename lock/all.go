@@ -99,11 +99,6 @@ func (r *recipe) size() int {
 	return size + len(metadata)
 }
 
-// LockAll locks all of the named mutexes: it is c.All(names).Lock(ctx).
-func (c *Client) LockAll(ctx context.Context, names ...string) (*Holds, error) {
-	return c.All(names).Lock(ctx)
-}
-
 // Validate returns an [ErrInvalid] if a name or an option is not allowed, as [Mutex.Validate]
 // does.
 func (a *All) Validate() error {

@@ -90,7 +90,7 @@ func TestAbandonedLockOfAll(t *testing.T) {
 				return r.Label == "a" && joins(r) && touches(r, "/locks/z")
 			}, fault)
 			ctx := w.limited(5 * time.Millisecond)
-			mustBe(w, second(a.LockAll(ctx, "x", "y", "z")), context.DeadlineExceeded)
+			mustBe(w, second(a.All([]string{"x", "y", "z"}).Lock(ctx)), context.DeadlineExceeded)
 			mustBe(w, a.Close(), nil)
 			w.hasNodes(0)
 		})
@@ -172,7 +172,7 @@ func TestAllJoinedTooLongAgo(t *testing.T) {
 		a, b := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b") // so that the connection lasts
 		w.unlock(w.lock(b, "other"))
 		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, locktest.Fault{DelayReply: 2 * ttl})
-		one := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
+		one := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y"}).Lock(w.ctx) })
 		w.until("the entries are made", hit)
 		got := w.await(w.queue(w.ctx, b, "x"))
 		time.Sleep(2 * ttl)
@@ -205,7 +205,7 @@ func TestDeadHolderOfAll(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAllAreWaitedFor: Close ends the holds and waits of LockAll with ErrClosed, and
+// TestCloseWhileAllAreWaitedFor: Close ends the holds and waits of All.Lock with ErrClosed, and
 // deletes their entries.
 func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -217,7 +217,7 @@ func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 		mustBe(t, w.outcomeAll(ch).err, lock.ErrClosed)
 		mustBe(t, context.Cause(held.Context()), lock.ErrClosed)
 		mustBe(t, held.Unlock(), lock.ErrClosed)
-		fails(t, second(a.LockAll(w.ctx, "x", "y")), lock.ErrClosed, `locks ["x" "y"]: `)
+		fails(t, second(a.All([]string{"x", "y"}).Lock(w.ctx)), lock.ErrClosed, `locks ["x" "y"]: `)
 		w.finish(h)
 	})
 }
@@ -228,7 +228,7 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(b, "x")
-		done := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
+		done := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y"}).Lock(w.ctx) })
 		w.until("it waits", func() bool { return len(w.entries("y")) == 1 })
 		own := w.entries("y")[0].Path
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -255,7 +255,7 @@ func TestLockOfAllInDoubt(t *testing.T) {
 		a, z := w.dial("a"), w.raw("other")
 		w.unlock(w.lock(a, "other"))
 		hit := w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOffSoon("a") }, locktest.Fault{Drop: locktest.AfterApply})
-		done := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y", "z") })
+		done := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y", "z"}).Lock(w.ctx) })
 		w.until("the mishap", hit)
 		w.remove(z, w.entries("x")[0].Path)
 		healed := time.Now()
@@ -285,7 +285,7 @@ func TestAllInAnyOrder(t *testing.T) {
 		for i, names := range want {
 			c := w.client(fmt.Sprintf("c%d", i))
 			wg.Go(func() {
-				hs, err := c.LockAll(limited, names...)
+				hs, err := c.All(names).Lock(limited)
 				if err != nil {
 					w.Errorf("they wait for each other: %v", err)
 					return
@@ -403,7 +403,7 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 	}
 }
 
-// TestAllOfManyUnknownParents: LockAll of MaxAll names takes at most a second, although the client
+// TestAllOfManyUnknownParents: All.Lock of MaxAll names takes at most a second, although the client
 // does not know that all parents exist. One join is refused; then the client reads all parents, and
 // needs no guards.
 func TestAllOfManyUnknownParents(t *testing.T) {
@@ -420,10 +420,10 @@ func TestAllOfManyUnknownParents(t *testing.T) {
 		var hs *lock.Holds
 		got := w.cost("a", func() {
 			var err error
-			hs, err = a.LockAll(limited, names...)
+			hs, err = a.All(names).Lock(limited)
 			mustBeTrue(w, err == nil, "no client is at the locks: %v", err)
 		})
-		atMost(w, "transactions of LockAll, with the sample of the clock", got.requests["multi"], 3)
+		atMost(w, "transactions of All.Lock, with the sample of the clock", got.requests["multi"], 3)
 		w.unlockAll(hs)
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestAllAmongShortHolds: LockAll of 32 locks is in the queues within a second, although other
+// TestAllAmongShortHolds: All.Lock of 32 locks is in the queues within a second, although other
 // clients take and free each of them ten times a second, so that the parents come and go. Each of
 // these locks alone can be acquired within milliseconds.
 func TestAllAmongShortHolds(t *testing.T) {
@@ -52,15 +52,15 @@ func TestAllAmongShortHolds(t *testing.T) {
 		b := w.dial("b")
 		begun, before := time.Now(), holds.Load()
 		got := w.cost("b", func() {
-			hs, err := b.LockAll(w.limited(5*time.Second), all...)
+			hs, err := b.All(all).Lock(w.limited(5 * time.Second))
 			w.ok(err)
 			took := time.Since(begun)
 			w.Logf("in after %v; each lock was held %.1f times a second", took, float64(holds.Load()-before)/took.Seconds()/float64(len(all)))
-			atMost(w, "time until LockAll holds all", took, time.Second)
+			atMost(w, "time until All.Lock holds all", took, time.Second)
 			w.unlockAll(hs)
 		})
 		w.Logf("%v", got.requests)
-		atMost(w, "transactions of LockAll, most of them guards", got.requests["multi"], 4*len(all))
+		atMost(w, "transactions of All.Lock, most of them guards", got.requests["multi"], 4*len(all))
 		stop()
 		wg.Wait()
 		w.empty()
@@ -98,7 +98,7 @@ func anchorsIn(r locktest.Request) (n int) {
 }
 
 // TestGuardsInDoubt: the reply to the create of a guard, or to the join that deletes the guards, is
-// lost, or the session ends. LockAll acquires the locks, with one entry each, and no node stays.
+// lost, or the session ends. All.Lock acquires the locks, with one entry each, and no node stays.
 func TestGuardsInDoubt(t *testing.T) {
 	for what, filter := range map[string]func(locktest.Request) bool{"guard": guards, "join": joins} {
 		t.Run(what, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestGuardsInDoubt(t *testing.T) {
 					}
 					return mishaps[i].fault
 				})
-				ch := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y", "z") })
+				ch := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y", "z"}).Lock(w.ctx) })
 				w.until("the mishap", hit.Load)
 				time.Sleep(ttl)
 				if h != nil {
@@ -157,7 +157,7 @@ func TestGuardsBlockNoClient(t *testing.T) {
 		})
 		ctx, giveUp := context.WithCancel(w.ctx)
 		defer giveUp()
-		ch := start(func() (*lock.Holds, error) { return a.LockAll(ctx, "x", "y", "z") })
+		ch := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y", "z"}).Lock(ctx) })
 		w.until("there are guards", func() bool { return len(w.anchors("x"))*len(w.anchors("y"))*len(w.anchors("z")) == 8 })
 		w.unlock(h)
 		for _, name := range []string{"x", "y", "z"} {
@@ -182,7 +182,7 @@ func TestGuardsBlockNoClient(t *testing.T) {
 }
 
 // TestGuardsAreRefused: a server that makes no ephemeral nodes for a session, as one with local
-// sessions, does not keep LockAll from the locks.
+// sessions, does not keep All.Lock from the locks.
 func TestGuardsAreRefused(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const codeEphemeralOnLocalSession = -120
@@ -203,7 +203,7 @@ func TestGuardsAreRefused(t *testing.T) {
 	})
 }
 
-// TestGuardedParentIsForeign: no guard is created below another program's node, and LockAll fails.
+// TestGuardedParentIsForeign: no guard is created below another program's node, and All.Lock fails.
 func TestGuardedParentIsForeign(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")
@@ -213,7 +213,7 @@ func TestGuardedParentIsForeign(t *testing.T) {
 			once.Do(func() { go z.Create("/locks/y", []byte("something"), 0, zk.WorldACL(zk.PermAll)) })
 			return locktest.Fault{}
 		})
-		fails(w, second(a.LockAll(w.ctx, "x", "y")), lock.ErrForeign, `lock "y"`)
+		fails(w, second(a.All([]string{"x", "y"}).Lock(w.ctx)), lock.ErrForeign, `lock "y"`)
 		time.Sleep(5 * time.Second)
 		equalAll(w, "left behind", w.nodes(), []string{"/locks/y"})
 	})

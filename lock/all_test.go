@@ -27,7 +27,7 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 		for range 3 {
 			time.Sleep(2 * time.Second) // until the parents are deleted
 			var hs *lock.Holds
-			w.wantCost("LockAll", w.cost("a", func() { hs = w.lockAll(c, eight...) }), map[string]int{"multi": 1}, 1)
+			w.wantCost("All.Lock", w.cost("a", func() { hs = w.lockAll(c, eight...) }), map[string]int{"multi": 1}, 1)
 			var tokens []lock.Token
 			for _, name := range eight {
 				h := hs.Hold(name)
@@ -56,7 +56,7 @@ func TestAllOrNone(t *testing.T) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
 		ctx := w.limited(3 * time.Second)
-		_, err := a.LockAll(ctx, "z", "y", "x")
+		_, err := a.All([]string{"z", "y", "x"}).Lock(ctx)
 		mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
 		mustSay(t, err, `lock "y"`, h.EntryPath())
 		settle()
@@ -116,19 +116,19 @@ func TestNamesOfAll(t *testing.T) {
 		mustBe(t, c.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
 		w.unlockAll(w.lockAll(c, many[1:]...))
 		var hs *lock.Holds
-		w.wantCost("LockAll of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
+		w.wantCost("All.Lock of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
 		w.unlockAll(hs)
 		isTrue(t, hs.Hold("x") == nil, "there is a hold of a lock that was not named")
 	})
 }
 
-// TestAllIsReentrant: a call with the context of Holds reenters any of the held locks. LockAll of a
+// TestAllIsReentrant: a call with the context of Holds reenters any of the held locks. All.Lock of a
 // held lock together with another one returns ErrInvalid.
 func TestAllIsReentrant(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
 		err := c.All([]string{"x", "y", "z"}).Do(w.ctx, func(ctx context.Context) error {
-			hs, err := c.LockAll(ctx, "z", "x")
+			hs, err := c.All([]string{"z", "x"}).Lock(ctx)
 			if err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func TestAllIsReentrant(t *testing.T) {
 			w.unlock(h)
 			w.unlockAll(hs)
 			isTrue(t, len(w.entries("x")) == 1 && ctx.Err() == nil, "%d entries after the inner unlock, %v", len(w.entries("x")), ctx.Err())
-			fails(t, second(c.LockAll(ctx, "x", "other")), lock.ErrInvalid, `"x"`, `"other"`, "deadlock")
+			fails(t, second(c.All([]string{"x", "other"}).Lock(ctx)), lock.ErrInvalid, `"x"`, `"other"`, "deadlock")
 			return nil
 		})
 		mustBe(w, err, nil)
@@ -227,7 +227,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {
 			t.Error("TryLock has what another client holds")
 		}
-		ch := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
+		ch := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y"}).Lock(w.ctx) })
 		time.Sleep(3 * time.Second)
 		w.waitsAll(ch)
 		w.hasEntries("x", 0)

@@ -52,11 +52,6 @@ func (c *Client) Any(names []string, opts ...LockOption) *Any {
 	return &Any{client: c, each: each, err: err}
 }
 
-// LockAny locks one of the named mutexes: it is c.Any(names).Lock(ctx).
-func (c *Client) LockAny(ctx context.Context, names ...string) (*Hold, error) {
-	return c.Any(names).Lock(ctx)
-}
-
 // Validate returns an [ErrInvalid] if a name or an option is not allowed, as [Mutex.Validate]
 // does.
 func (a *Any) Validate() error {

@@ -32,7 +32,7 @@ func (w *world) queueAny(ctx context.Context, c *lock.Client, names ...string) <
 	for i, name := range names {
 		before[i] = len(w.entries(name))
 	}
-	ch := start(func() (*lock.Hold, error) { return c.LockAny(ctx, names...) })
+	ch := start(func() (*lock.Hold, error) { return c.Any(names).Lock(ctx) })
 	w.until("the waiter is in all queues", func() bool {
 		for i, name := range names {
 			if len(w.entries(name)) <= before[i] {
@@ -158,7 +158,7 @@ func TestAnyReleasesASecondGrant(t *testing.T) {
 		seconds := 0
 		for range 50 {
 			held := []*lock.Hold{w.lock(a, "x"), w.lock(a, "y")}
-			ch := start(func() (*lock.Hold, error) { return a.LockAny(w.ctx, "x", "y") })
+			ch := start(func() (*lock.Hold, error) { return a.Any([]string{"x", "y"}).Lock(w.ctx) })
 			w.until("the waiter waits for both", func() bool { return a.Stats().Waiters == 2 })
 			behind := map[string]<-chan taken{}
 			if next {
@@ -211,7 +211,7 @@ func TestNamesOfAny(t *testing.T) {
 			mustBe(t, second(any.TryLock(w.ctx)), lock.ErrInvalid)
 		}
 		var none context.Context
-		fails(t, second(c.LockAny(none, "x")), lock.ErrInvalid, "context")
+		fails(t, second(c.Any([]string{"x"}).Lock(none)), lock.ErrInvalid, "context")
 		h := w.lockAll(w.client("b"), many[1:]...)
 		ch := w.queueAny(w.ctx, c, many[1:]...)
 		w.unlock(h.Hold("many-64"))
@@ -221,28 +221,28 @@ func TestNamesOfAny(t *testing.T) {
 	})
 }
 
-// TestAnyIsReentrant: LockAny with the context of a hold reenters the hold's lock, although another
+// TestAnyIsReentrant: Any.Lock with the context of a hold reenters the hold's lock, although another
 // lock is free.
 func TestAnyIsReentrant(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
 		h := w.lock(c, "y")
-		again, err := c.LockAny(h.Context(), "x", "y")
+		again, err := c.Any([]string{"x", "y"}).Lock(h.Context())
 		w.ok(err)
 		equal(t, "token", again.Token(), h.Token())
 		other := w.isOf(w.any(c, "y", "x"), "x") // without the context
 		w.unlock(h)
 		w.alive(again)
 		w.unlock(again)
-		mustBe(t, second(c.LockAny(h.Context(), "x", "y")), lock.ErrUnlocked)
+		mustBe(t, second(c.Any([]string{"x", "y"}).Lock(h.Context())), lock.ErrUnlocked)
 		w.isOf(w.take(func(context.Context) (*lock.Hold, error) {
-			return c.LockAny(context.WithoutCancel(h.Context()), "x", "y")
+			return c.Any([]string{"x", "y"}).Lock(context.WithoutCancel(h.Context()))
 		}), "y").Unlock()
 		w.finish(other)
 	})
 }
 
-// TestAnyEndsEarly: if the waiter's context ends or its client closes, LockAny returns the cause,
+// TestAnyEndsEarly: if the waiter's context ends or its client closes, Any.Lock returns the cause,
 // and no entry and no hold is left.
 func TestAnyEndsEarly(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]struct {
@@ -321,7 +321,7 @@ func TestAmbiguousAny(t *testing.T) {
 			w.unlockAll(h)
 		} else {
 			hit = w.mishap(i, "a", joins)
-			ch = start(func() (*lock.Hold, error) { return a.LockAny(w.ctx, "x", "y", "z") })
+			ch = start(func() (*lock.Hold, error) { return a.Any([]string{"x", "y", "z"}).Lock(w.ctx) })
 		}
 		w.until("the mishap", hit)
 		time.Sleep(ttl)
@@ -432,7 +432,7 @@ func TestPoolIsShared(t *testing.T) {
 								limit = 12 * ttl
 							}
 							ctx, cancel := context.WithTimeout(w.ctx, limit)
-							h, err := c.LockAny(ctx, pool...)
+							h, err := c.Any(pool).Lock(ctx)
 							cancel()
 							mu.Lock()
 							if err != nil {
@@ -496,7 +496,7 @@ func TestAnyIsDenied(t *testing.T) {
 		} else {
 			w.createACL(w.raw("stranger"), "/locks/y", `{"holdfast":2,"kind":"mutex"}`, zk.WorldACL(zk.PermRead))
 		}
-		ch := start(func() (*lock.Hold, error) { return a.LockAny(w.ctx, "x", "y") })
+		ch := start(func() (*lock.Hold, error) { return a.Any([]string{"x", "y"}).Lock(w.ctx) })
 		got := <-ch
 		fails(w, got.err, lock.ErrDenied, `lock "y"`)
 		time.Sleep(time.Second)

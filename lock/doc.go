@@ -26,8 +26,8 @@
 //	you need                                             use
 //	work that only one process may do at a time          Mutex; if in doubt, this one
 //	the same, and throughput matters more than order     Mutex with WithBarging
-//	several locks together, without deadlocks            Client.LockAll
-//	any one of several, such as a free test environment  Client.LockAny
+//	several locks together, without deadlocks            Client.All
+//	any one of several, such as a free test environment  Client.Any
 //	many readers, or one writer                          RWMutex
 //	a concurrency limit                                  Semaphore
 //	one leader that all clients can look up              Election

@@ -68,6 +68,23 @@ var elects = lockOption(func(s *settings) error {
 // does. It is not re-entrant: with the context of a leadership, or of a held [Mutex], of the same
 // name it fails with [ErrInvalid].
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
+	return e.campaign(ctx, value, acquire)
+}
+
+// TryCampaign returns the leadership if no other contender is in the way: no candidate leads or waits.
+// Otherwise it returns a [HeldError], as [Mutex.TryLock] does. Its other errors are those of Campaign.
+func (e *Election) TryCampaign(ctx context.Context, value string) (*Leadership, error) {
+	return e.campaign(ctx, value, try)
+}
+
+// Do runs f while the candidate leads, for one term: it campaigns, runs f and resigns. The context of f
+// ends with ctx, or when the leadership is lost. Do returns the errors of f and of [Leadership.Resign],
+// joined. If [Election.Campaign] fails, Do returns its error and does not run f.
+func (e *Election) Do(ctx context.Context, value string, f func(context.Context) error) error {
+	return runHeld(ctx, func() (*Leadership, error) { return e.Campaign(ctx, value) }, f)
+}
+
+func (e *Election) campaign(ctx context.Context, value string, how how) (*Leadership, error) {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {
 		return nil, err
@@ -79,7 +96,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 		return nil, err
 	}
 	r.Priority = int32(max(1, e.r.priority))
-	h, err := e.r.client.take(ctx, r, acquire)
+	h, err := e.r.client.take(ctx, r, how)
 	if err != nil {
 		return nil, err
 	}

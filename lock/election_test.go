@@ -169,3 +169,43 @@ func TestElectionCosts(t *testing.T) {
 		w.finish(h)
 	})
 }
+
+// TestTryCampaign: TryCampaign leads if no candidate leads or waits, and all clients see that. Else it
+// fails with ErrHeld, also with a higher priority, and leaves nothing behind.
+func TestTryCampaign(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		first, err := a.Election("x").TryCampaign(w.ctx, "a:80")
+		w.ok(err)
+		equal(t, "the leader that is shown", w.leader(b), "a:80")
+		for _, priority := range []int{1, 2} {
+			mustBe(t, second(b.Election("x", lock.WithPriority(priority)).TryCampaign(w.ctx, "b:80")), lock.ErrHeld)
+		}
+		equal(t, "entries", len(w.entries("x")), 1)
+		w.ok(first.Resign())
+		last, err := b.Election("x").TryCampaign(w.ctx, "b:80")
+		w.ok(err)
+		equal(t, "the leader that is shown", w.leader(a), "b:80")
+		w.ok(last.Resign())
+	})
+}
+
+// TestElectionDo: Do runs the function while the candidate leads, and then resigns. The function's
+// context ends when the leadership is lost.
+func TestElectionDo(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		wrong := errors.New("wrong")
+		mustBe(t, a.Election("x").Do(w.ctx, "a:80", func(ctx context.Context) error {
+			equal(t, "the leader that is shown", w.leader(b), "a:80")
+			return wrong
+		}), wrong)
+		equal(t, "the leader that is shown", w.leader(b), "")
+		mustBe(t, a.Election("x").Do(w.ctx, "a:80", func(ctx context.Context) error {
+			w.remove(w.raw("admin"), w.entries("x")[0].Path)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}), lock.ErrRemoved)
+		mustBe(t, a.Election("x").Do(w.ctx, "a:80", nil), lock.ErrInvalid)
+	})
+}

@@ -123,13 +123,13 @@ func ExampleMutex_TryDo() {
 	// it ran: true
 }
 
-func ExampleClient_LockAll() {
+func ExampleAll_Lock() {
 	ctx := context.Background()
 	locks, done := newClient()
 	defer done()
 
 	// A transfer in the other direction may name the locks in the opposite order.
-	holds := must(locks.LockAll(ctx, "accounts/7", "accounts/3"))
+	holds := must(locks.All([]string{"accounts/7", "accounts/3"}).Lock(ctx))
 	defer holds.Unlock()
 
 	// The context ends when any of the holds is lost.
@@ -142,9 +142,9 @@ func ExampleClient_LockAll() {
 	// under accounts/7
 }
 
-// LockAny locks any free environment of a pool. If none is free, it waits for the first that is
+// Any locks any free environment of a pool. If none is free, it waits for the first that is
 // unlocked.
-func ExampleClient_LockAny() {
+func ExampleAny_Lock() {
 	ctx := context.Background()
 	locks, done := newClient()
 	defer done()
@@ -153,7 +153,7 @@ func ExampleClient_LockAny() {
 	busy := must(locks.Mutex("env/1").Lock(ctx))
 	defer busy.Unlock()
 
-	hold := must(locks.LockAny(ctx, pool...))
+	hold := must(locks.Any(pool).Lock(ctx))
 	defer hold.Unlock()
 	fmt.Println("tests run in", hold.Name())
 	// Output: tests run in env/2

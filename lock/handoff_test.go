@@ -599,7 +599,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 		x := w.lock(a, "x")
 		y, err := a.Mutex("y").Lock(x.Context())
 		mustBe(w, err, nil)
-		both, err := a.LockAll(y.Context(), "x", "y")
+		both, err := a.All([]string{"x", "y"}).Lock(y.Context())
 		mustBe(w, err, nil)
 		limited := w.limited(ttl)
 		var next []<-chan taken

@@ -152,7 +152,7 @@ func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan t
 
 func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
 	w.Helper()
-	hs, err := c.LockAll(w.ctx, names...)
+	hs, err := c.All(names).Lock(w.ctx)
 	if err != nil {
 		w.Fatalf("lock %q: %v", names, err)
 	}
@@ -174,7 +174,7 @@ func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <
 	w.Helper()
 	settle()
 	before := len(w.entries(names[0]))
-	ch := start(func() (*lock.Holds, error) { return c.LockAll(ctx, names...) })
+	ch := start(func() (*lock.Holds, error) { return c.All(names).Lock(ctx) })
 	w.until("the waiter is in the queues", func() bool { return len(w.entries(names[0])) > before })
 	settle()
 	return ch

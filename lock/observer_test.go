@@ -200,7 +200,7 @@ func TestObserverOfAll(t *testing.T) {
 		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
 		h := w.lock(b, "x")
 		ctx := context.WithValue(w.ctx, key{}, "mine")
-		ch := start(func() (*lock.Holds, error) { return a.LockAll(ctx, "x", "y") })
+		ch := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y"}).Lock(ctx) })
 		time.Sleep(ttl)
 		w.unlock(h)
 		w.unlockAll(w.expectAll(ch))

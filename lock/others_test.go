@@ -392,7 +392,7 @@ func someLockFails(w *world) {
 		w.create(z, p, "", 0)
 	}
 	w.setACL(z, lock.DefaultRoot+"/y", zk.WorldACL(zk.PermRead))
-	_, err := w.client("a").LockAll(w.ctx, "x", "y")
+	_, err := w.client("a").All([]string{"x", "y"}).Lock(w.ctx)
 	fails(w, err, lock.ErrDenied)
 	time.Sleep(5 * time.Second)
 	equalAll(w, "nodes", w.nodes(), []string{lock.DefaultRoot + "/y"})

@@ -117,24 +117,26 @@ var patientCalls = map[string]call{
 	"All.TryDo": on(func(ctx context.Context, c *lock.Client) error {
 		return second(c.All([]string{"y", "z"}).TryDo(ctx, unreachable))
 	}),
-	"All.TryLock":             on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"y", "z"}).TryLock(ctx)) }),
-	"RLock":                   on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").RLock(ctx)) }),
-	"TryRLock":                on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryRLock(ctx)) }),
-	"RDo":                     on(func(ctx context.Context, c *lock.Client) error { return c.RWMutex("y").RDo(ctx, unreachable) }),
-	"Acquire":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.Semaphore("y", 3).Acquire(ctx, 2)) }),
-	"TryAcquire":              on(func(ctx context.Context, c *lock.Client) error { return second(c.Semaphore("y", 3).TryAcquire(ctx, 2)) }),
-	"Semaphore.Do":            on(func(ctx context.Context, c *lock.Client) error { return c.Semaphore("y", 3).Do(ctx, 2, unreachable) }),
-	"Resize":                  on(func(ctx context.Context, c *lock.Client) error { return c.Semaphore("y", 3).Resize(ctx, 4) }),
-	"LockAll":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.LockAll(ctx, "y", "z")) }),
-	"LockAll with a held one": on(func(ctx context.Context, c *lock.Client) error { return second(c.LockAll(ctx, "x", "z")) }),
-	"Campaign":                on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Campaign(ctx, "me")) }),
-	"Leader":                  on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Leader(ctx)) }),
-	"Candidates":              on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Candidates(ctx)) }),
-	"Revoke":                  on(func(ctx context.Context, c *lock.Client) error { return c.Revoke(ctx, "x", "test") }),
-	"Inspect":                 on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Inspect(ctx, "x")) }),
-	"Now":                     on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Now(ctx)) }),
-	"Get":                     on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Get(ctx, "/locks")) }),
-	"Children":                on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Children(ctx, "/locks")) }),
+	"All.TryLock":              on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"y", "z"}).TryLock(ctx)) }),
+	"RLock":                    on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").RLock(ctx)) }),
+	"TryRLock":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryRLock(ctx)) }),
+	"RDo":                      on(func(ctx context.Context, c *lock.Client) error { return c.RWMutex("y").RDo(ctx, unreachable) }),
+	"Acquire":                  on(func(ctx context.Context, c *lock.Client) error { return second(c.Semaphore("y", 3).Acquire(ctx, 2)) }),
+	"TryAcquire":               on(func(ctx context.Context, c *lock.Client) error { return second(c.Semaphore("y", 3).TryAcquire(ctx, 2)) }),
+	"Semaphore.Do":             on(func(ctx context.Context, c *lock.Client) error { return c.Semaphore("y", 3).Do(ctx, 2, unreachable) }),
+	"Resize":                   on(func(ctx context.Context, c *lock.Client) error { return c.Semaphore("y", 3).Resize(ctx, 4) }),
+	"All.Lock":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"y", "z"}).Lock(ctx)) }),
+	"All.Lock with a held one": on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"x", "z"}).Lock(ctx)) }),
+	"Campaign":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Campaign(ctx, "me")) }),
+	"TryCampaign":              on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").TryCampaign(ctx, "me")) }),
+	"Election.Do":              on(func(ctx context.Context, c *lock.Client) error { return c.Election("y").Do(ctx, "me", unreachable) }),
+	"Leader":                   on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Leader(ctx)) }),
+	"Candidates":               on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Candidates(ctx)) }),
+	"Revoke":                   on(func(ctx context.Context, c *lock.Client) error { return c.Revoke(ctx, "x", "test") }),
+	"Inspect":                  on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Inspect(ctx, "x")) }),
+	"Now":                      on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Now(ctx)) }),
+	"Get":                      on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Get(ctx, "/locks")) }),
+	"Children":                 on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Children(ctx, "/locks")) }),
 	"Delete": on(func(ctx context.Context, c *lock.Client) error {
 		return admin.New(c).Delete(ctx, []admin.Deletion{{Path: "/locks/none"}})
 	}),
@@ -235,7 +237,7 @@ func TestEndedContext(t *testing.T) {
 		a := w.dial("a")
 		rw := a.RWMutex("rw")
 		held, reads, writes := w.lock(a, "x"), w.take(rw.RLock), w.take(a.RWMutex("w").Lock)
-		all, err := a.LockAll(w.ctx, "1", "2")
+		all, err := a.All([]string{"1", "2"}).Lock(w.ctx)
 		w.ok(err)
 		leads, err := a.Election("e").Campaign(w.ctx, "x")
 		w.ok(err)
@@ -261,7 +263,7 @@ func TestEndedContext(t *testing.T) {
 			"RDo again":             rw.RDo(ctx, unreachable),
 			"RWMutex.Lock again":    second(a.RWMutex("w").Lock(ctx)),
 			"RWMutex.TryLock again": second(a.RWMutex("w").TryLock(ctx)),
-			"LockAll again":         second(a.LockAll(ctx, "1", "2")),
+			"All.Lock again":        second(a.All([]string{"1", "2"}).Lock(ctx)),
 			"All.TryLock again":     second(a.All([]string{"1", "2"}).TryLock(ctx)),
 			"All.Do again":          a.All([]string{"1", "2"}).Do(ctx, unreachable),
 			"Leader, of one":        second(a.Election("e").Leader(ctx)),
@@ -316,10 +318,10 @@ func TestCallEndedByClose(t *testing.T) {
 		w.lock(b, "x")
 		held := w.lock(a, "held")
 		calls := map[string]func() error{
-			"Lock":    func() error { _, err := a.Mutex("m").Lock(ctx); return err },
-			"Barge":   func() error { _, err := a.Mutex("m", lock.WithBarging()).Lock(ctx); return err },
-			"RLock":   func() error { _, err := a.RWMutex("rw").RLock(ctx); return err },
-			"LockAll": func() error { _, err := a.LockAll(ctx, "x", "y"); return err },
+			"Lock":     func() error { _, err := a.Mutex("m").Lock(ctx); return err },
+			"Barge":    func() error { _, err := a.Mutex("m", lock.WithBarging()).Lock(ctx); return err },
+			"RLock":    func() error { _, err := a.RWMutex("rw").RLock(ctx); return err },
+			"All.Lock": func() error { _, err := a.All([]string{"x", "y"}).Lock(ctx); return err },
 			"Observe": func() (err error) {
 				for _, err = range a.Election("e").Observe(ctx) {
 				}

@@ -568,7 +568,7 @@ func TestUnlockOfTxnInDoubtIsInTime(t *testing.T) {
 // a transaction in flight, whose reply is late.
 func TestHoldsEndAtOnceBesideATxn(t *testing.T) {
 	withApp(t, func(w *world) {
-		hs, err := w.dial("a").LockAll(w.ctx, "x", "y", "z")
+		hs, err := w.dial("a").All([]string{"x", "y", "z"}).Lock(w.ctx)
 		w.ok(err)
 		w.faults(txns, locktest.Fault{DelayReply: time.Second})
 		done := async(func() error { return hs.Hold("x").Txn(w.ctx, add()) })

@@ -183,7 +183,7 @@ var holdfastRoles = map[string]role{
 	writing:   {title: "Holdfast RWMutex", open: openTaking(func(c *lock.Client, name string) take { return held(c.RWMutex(name).Lock) })},
 	permits:   {title: "Holdfast Semaphore", open: openTaking(permitOf(permitCount))},
 	plenty:    {title: "Holdfast Semaphore", open: openTaking(permitOf(plentyCount))},
-	severally: {title: "Holdfast LockAll", open: openTaking(func(c *lock.Client, name string) take { return held(c.All(namesOf(name)).Lock) })},
+	severally: {title: "Holdfast All", open: openTaking(func(c *lock.Client, name string) take { return held(c.All(namesOf(name)).Lock) })},
 	leading: {title: "Holdfast Election", open: openTaking(func(c *lock.Client, name string) take {
 		e := c.Election(name)
 		return held(func(ctx context.Context) (*lock.Leadership, error) { return e.Campaign(ctx, "node1:8080") })

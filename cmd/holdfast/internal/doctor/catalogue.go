@@ -90,7 +90,7 @@ var kinds = map[string]kind{
 		"Restrict the root and what is below it: setAcl -R ROOT auth:USER:cdrwa in zkCli.sh; for zookeeper.sasl, sasl:USER:cdrwa."},
 	"unreadable": {Warning, "What stands there is not shown, and the reaper does not clean it up.",
 		"Give this user read and delete on these nodes and on what is below them, or make them by the same credentials."},
-	"jute-maxbuffer": {Error, "A sweep's deletes, a LockAll, a transaction of a hold or an entry with large metadata may be of this size. The server then ends the connection at each attempt: the request does not arrive, and all calls of that client wait.",
+	"jute-maxbuffer": {Error, "A sweep's deletes, several locks taken together, a transaction of a hold or an entry with large metadata may be of this size. The server then ends the connection at each attempt: the request does not arrive, and all calls of that client wait.",
 		"Set jute.maxbuffer to at least 1048575, its default, on all servers and clients."},
 	"left-behind": {Warning, "What crashed holders have left is not cleaned up: trees grow, and ZooKeeper with them.",
 		"Run the reaper, as a daemon or by cron; holdfast sweep does it once."},
