@@ -28,7 +28,7 @@ func TestTreeReads(t *testing.T) {
 		}
 		h := w.lock(a, "x")
 		data, stat, err := tree.Get(w.ctx, h.EntryPath())
-		isTrue(t, err == nil && string(data) == string(w.node(h.EntryPath()).Data) && stat.Czxid == h.Token().Czxid, "%s, %+v, %v", data, stat, err)
+		isTrue(t, err == nil && string(data) == string(w.node(h.EntryPath()).Data) && stat.Czxid == h.Token().Parts().Czxid, "%s, %+v, %v", data, stat, err)
 		names, stat, err := tree.Children(w.ctx, "/locks/x")
 		if err != nil || len(names) != 2 || !slices.Contains(names, h.EntryPath()[len("/locks/x/"):]) || stat.NumChildren != 2 { // the entry and the anchor
 			t.Errorf("%q, %+v, %v", names, stat, err)
@@ -195,7 +195,7 @@ func TestTreeInspects(t *testing.T) {
 		}
 		for i, path := range []string{theirs, damaged} {
 			c := s.Contenders[2+i]
-			isTrue(t, c.Token.Czxid == w.node(path).Stat.Czxid && c.Path == path && !c.Ours && c.TTL == 0 && c.Expires.IsZero(), "theirs: %+v", c)
+			isTrue(t, c.Token.Parts().Czxid == w.node(path).Stat.Czxid && c.Path == path && !c.Ours && c.TTL == 0 && c.Expires.IsZero(), "theirs: %+v", c)
 		}
 		root, err := tree.Inspect(w.ctx, "")
 		isTrue(t, err == nil && root.Kind == znode.Dir && slices.Equal(root.Children, []string{"x"}), "%+v, %v", root, err)

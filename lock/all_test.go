@@ -33,7 +33,7 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 				h := hs.Hold(name)
 				w.alive(h)
 				tokens = append(tokens, h.Token())
-				equal(t, "czxid of the token", h.Token().Czxid, w.node(h.EntryPath()).Stat.Czxid)
+				equal(t, "czxid of the token", h.Token().Parts().Czxid, w.node(h.EntryPath()).Stat.Czxid)
 			}
 			equal(t, "different tokens", len(slices.Compact(tokens)), 1)
 			w.wantCost("Unlock", w.cost("a", func() { w.unlockAll(hs) }), map[string]int{"multi": 1}, 1)

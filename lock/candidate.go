@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -41,7 +42,7 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	}
 	return Candidate{
 		Leads: r.Granted(), Value: value, Priority: int(entry.Priority()),
-		Token: Token{Czxid: entry.Stat.Czxid, Sequence: entry.TokenSequence(), Incarnation: r.Incarnation},
+		Token: Token{access.Token{Czxid: entry.Stat.Czxid, Sequence: entry.TokenSequence(), Incarnation: r.Incarnation}},
 		Entry: e.r.client.queue.Path(e.r.name) + "/" + entry.Node, Owner: r.Owner, Host: r.Host, PID: r.PID,
 	}
 }

@@ -245,9 +245,8 @@ func (c *Client) flush() {
 	c.logs.Close(max(0, time.Until(end)))
 }
 
-// Access returns the parts of the client that package admin uses, or zero values for a client that was
-// not made by Dial or New. It is of no use to other packages.
-func (c *Client) Access() access.Client {
+// access returns the parts of the client, or zero values for one that was not made by Dial or New.
+func (c *Client) access() access.Client {
 	if c == nil || c.cfg == nil {
 		return access.Client{}
 	}

@@ -48,7 +48,7 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 				var h *lock.Hold
 				w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "orders/42") }), one, 1)
 				n := w.entries("orders/42")
-				isTrue(w, len(n) == 1 && h.Token().Czxid == n[0].Stat.Czxid, "token %v, entries %+v", h.Token(), n)
+				isTrue(w, len(n) == 1 && h.Token().Parts().Czxid == n[0].Stat.Czxid, "token %v, entries %+v", h.Token(), n)
 				w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), tt.unlock, 1)
 				want := []string{"/locks/orders"}
 				if tt.stays {

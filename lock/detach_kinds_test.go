@@ -91,7 +91,7 @@ func TestDetachOfEachKind(t *testing.T) {
 					waiter = w.join("x", l.behind(b))
 				}
 				w.waits(waiter)
-				if got.Token().Czxid != h.Token().Czxid || got.Token().Incarnation != 1 || pathOf(got) != pathOf(h) {
+				if got.Token().Parts().Czxid != h.Token().Parts().Czxid || got.Token().Parts().Incarnation != 1 || pathOf(got) != pathOf(h) {
 					w.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
 				}
 				isTrue(w, got.Reads() == (l.downgrade || l.name == "to read"), "it reads: %v", got.Reads())
@@ -155,7 +155,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 					}
 					got := w.expect(ch).hold
 					w.waits(waiter)
-					isTrue(t, got.Err() == nil && got.Token().Incarnation == 1, "%v, token %v", got.Err(), got.Token())
+					isTrue(t, got.Err() == nil && got.Token().Parts().Incarnation == 1, "%v, token %v", got.Err(), got.Token())
 					w.handOver(got, waiter)
 				})
 			})

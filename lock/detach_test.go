@@ -47,7 +47,7 @@ func TestDetachAndAttach(t *testing.T) {
 		got := w.attach(c, ticket)
 		w.alive(got)
 		w.waits(waiter)
-		if want := (lock.Token{Czxid: h.Token().Czxid, Sequence: h.Token().Sequence, Incarnation: 1}); got.Token() != want || pathOf(got) != pathOf(h) || ticket.EntryPath() != pathOf(h) {
+		if want := (lock.TokenParts{Czxid: h.Token().Parts().Czxid, Sequence: h.Token().Parts().Sequence, Incarnation: 1}); got.Token().Parts() != want || pathOf(got) != pathOf(h) || ticket.EntryPath() != pathOf(h) {
 			t.Errorf("attached to %s with token %v, want %s with %v", pathOf(got), got.Token(), pathOf(h), want)
 		}
 		time.Sleep(3 * ttl) // the entry is renewed
@@ -64,7 +64,7 @@ func TestDetachAndAttach(t *testing.T) {
 			t.Errorf("a hold that was extended to %v is kept for %v", 5*ttl, left)
 		}
 		second := w.attach(b, ticket)
-		isTrue(t, second.Token().Incarnation == 2 && second.Token().Compare(got.Token()) > 0, "token %v follows %v", second.Token(), got.Token())
+		isTrue(t, second.Token().Parts().Incarnation == 2 && second.Token().Compare(got.Token()) > 0, "token %v follows %v", second.Token(), got.Token())
 		w.handOver(second, waiter)
 	})
 }
@@ -275,7 +275,7 @@ func TestAttachOutlastsAnOutage(t *testing.T) {
 		w.waits(ch)
 		w.Heal("b")
 		got := w.inTime(ch, 2*time.Second)
-		equal(w, "incarnation", got.Token().Incarnation, 1)
+		equal(w, "incarnation", got.Token().Parts().Incarnation, 1)
 		w.sole(got)
 		w.finish(got)
 	})
@@ -430,7 +430,7 @@ func TestAttachWaitsForItsTurn(t *testing.T) {
 		d := w.client("d")
 		got := w.attach(d, ticket)
 		w.alive(got)
-		equal(t, "incarnation", got.Token().Incarnation, 1)
+		equal(t, "incarnation", got.Token().Parts().Incarnation, 1)
 		w.waits(behind)
 		w.finish(w.pass(got, behind))
 	})

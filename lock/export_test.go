@@ -5,6 +5,7 @@ package lock
 import (
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
@@ -22,6 +23,15 @@ func WithClock(now func() (mono, wall time.Duration)) Option {
 
 // SetPass sets the number of local handoffs of the hold's entry.
 func (h *Hold) SetPass(n int32) { h.e.Pass = n }
+
+// TokenParts are the parts of a token.
+type TokenParts = access.Token
+
+// TokenOf returns the token with these parts.
+func TokenOf(parts TokenParts) Token { return Token{parts} }
+
+// Parts returns the parts of the token.
+func (t Token) Parts() TokenParts { return t.parts }
 
 // Session returns the id of the client's present session.
 func (c *Client) Session() int64 { return c.conn.Session() }

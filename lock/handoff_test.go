@@ -24,7 +24,7 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding())
 		h := w.lock(a, "x")
-		want := h.Token()
+		want := h.Token().Parts()
 		line := w.line(w.ctx, a, "x", 8)
 		entry := h.EntryPath()
 		w.wantCost("eight handoffs", w.cost("a", func() {
@@ -40,7 +40,7 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 				w.alive(h)
 			}
 		}), map[string]int{}, 0)
-		if want.Pass = 8; h.Token() != want {
+		if want.Pass = 8; h.Token().Parts() != want {
 			t.Errorf("the token after eight handoffs is %v, want %v", h.Token(), want)
 		}
 		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(lock.NoLocalWindow))
@@ -336,7 +336,7 @@ func TestMaxHoldIsForEachHold(t *testing.T) {
 		next := w.line(w.ctx, a, "x", 1)[0]
 		time.Sleep(late)
 		h = w.pass(h, next)
-		equal(t, "handoffs", h.Token().Pass, 1)
+		equal(t, "handoffs", h.Token().Parts().Pass, 1)
 		time.Sleep(ttl - late/2)
 		w.alive(h)
 		time.Sleep(late)
@@ -377,7 +377,7 @@ func TestHandoffIsToTheSame(t *testing.T) {
 			other := w.queue(w.ctx, a, "x", opts...)
 			w.unlock(h)
 			h = w.await(other).hold
-			equal(t, "handoffs", h.Token().Pass, 0)
+			equal(t, "handoffs", h.Token().Parts().Pass, 0)
 		}
 		w.finish(h)
 	})
@@ -613,7 +613,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 			next = w.line(limited, a, "x", 1)
 		}
 		h := w.await(next[0]).hold
-		isTrue(w, !waits || h.Token().Pass == 1, "token %v, want that of a handoff", h.Token())
+		isTrue(w, !waits || h.Token().Parts().Pass == 1, "token %v, want that of a handoff", h.Token())
 		w.unlock(h)
 		w.unlock(w.lock(b, "x"))
 		w.finish(w.lock(b, "y"))

@@ -653,7 +653,7 @@ func (w *world) sole(h *lock.Hold) {
 	if e := w.entries(h.Name()); len(e) != 1 {
 		w.Errorf("entries %q, want that of the hold alone", paths(e))
 	}
-	equal(w, "czxid of the token", h.Token().Czxid, w.node(h.EntryPath()).Stat.Czxid)
+	equal(w, "czxid of the token", h.Token().Parts().Czxid, w.node(h.EntryPath()).Stat.Czxid)
 }
 
 // within checks that f returns within the limit. If it does not, help must make it return.

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
@@ -40,23 +39,13 @@ func (h *Hold) EntryPath() string { return h.e.Path }
 func (h *Hold) Token() Token {
 	token := tokenOf(h.e)
 	if h.t != nil {
-		token.Pass = h.t.pass
+		token.parts.Pass = h.t.pass
 	}
 	return token
 }
 
 // Metadata returns the entry's metadata, see [WithMetadata].
 func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.TermsNow().Metadata) }
-
-// Access returns the parts of the hold that package admin uses. It is of no use to other packages.
-func (h *Hold) Access() access.Hold {
-	return access.Hold{Describe: func(ctx context.Context, metadata map[string]string) error {
-		if err := h.check(ctx, "describe"); err != nil {
-			return err
-		}
-		return h.e.Describe(ctx, metadata)
-	}}
-}
 
 // Context returns a context that ends with the hold. Its cause is a [LostError] if the hold was
 // lost, [ErrUnlocked] if it was unlocked, and [ErrDetached] if it was detached. The context carries

@@ -66,7 +66,7 @@ func (t *tenancy) own(why error) error {
 		return why
 	}
 	own := *lost
-	own.Token.Pass = t.pass
+	own.Token.parts.Pass = t.pass
 	return &own
 }
 
@@ -138,7 +138,7 @@ func (t *tenancy) tell(change lease.Change) {
 	}
 	if len(t.client.cfg.observers) > 0 {
 		token := tokenOf(t.e)
-		token.Pass = t.pass
+		token.parts.Pass = t.pass
 		t.client.tellOf(t.e, change, token, t.since, t.ctx)
 	}
 }

@@ -3,11 +3,10 @@ package lock
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
@@ -20,19 +19,15 @@ import (
 // Compare tokens with [Token.Compare], or as text, which sorts in the same order. Tokens of two locks
 // can be equal: a record of tokens of several locks needs their names too.
 //
-// A store that keeps one integer can keep Czxid: ZooKeeper never uses a transaction's number twice,
-// and later numbers are higher. But Czxid only differs between transactions. Holds that follow each
-// other with the same entry have the same Czxid. So do entries that one client created in one
-// transaction for several goroutines. So Czxid fences off holders of earlier transactions, but
-// neither another goroutine of the same client nor the process that detached the entry. If entries
-// are never detached, and each process orders its own writes, Czxid suffices. The text of a token
-// suffices in all cases.
-type Token struct {
-	Czxid       int64 // number of the ZooKeeper transaction that created the entry
-	Sequence    int32 // number that ZooKeeper gave the entry; it differs among the entries of one transaction
-	Incarnation int32 // number of attaches in other processes
-	Pass        int32 // number of local handoffs: see [WithLocalWindow]
-}
+// A store that keeps one integer can keep [Token.Number]. The zero Token is of no hold.
+type Token struct{ parts access.Token }
+
+// Number returns a number for a store that cannot keep a text: a later token never has a lower number.
+// Equal numbers do not mean equal tokens: local handoffs ([WithLocalWindow]), an attach
+// ([Client.Attach]), and goroutines of one client whose entries were created in one transaction keep
+// the number. So the number fences off holders in other processes, unless entries are detached; each
+// process must order its own writes. The text of a token suffices in all cases.
+func (t Token) Number() int64 { return t.parts.Czxid }
 
 // The text of a token: its parts in hexadecimal digits of a fixed width, joined by dashes.
 // Trailing parts that are 0 are left out. So a token sorts before the tokens that extend it, and
@@ -46,8 +41,9 @@ const (
 
 // Compare returns -1, 0 or +1 if t is lower than, equal to, or higher than u.
 func (t Token) Compare(u Token) int {
-	return cmp.Or(cmp.Compare(t.Czxid, u.Czxid), cmp.Compare(t.Sequence, u.Sequence),
-		cmp.Compare(t.Incarnation, u.Incarnation), cmp.Compare(t.Pass, u.Pass))
+	a, b := t.parts, u.parts
+	return cmp.Or(cmp.Compare(a.Czxid, b.Czxid), cmp.Compare(a.Sequence, b.Sequence),
+		cmp.Compare(a.Incarnation, b.Incarnation), cmp.Compare(a.Pass, b.Pass))
 }
 
 // String returns the text of the token, such as "000000010000000f-00000003" for an entry of the
@@ -56,8 +52,8 @@ func (t Token) Compare(u Token) int {
 // byte, texts are in the order of [Token.Compare]. Later releases, which may add a part behind
 // another dash, keep this order. [ParseToken] parses the text.
 func (t Token) String() string {
-	text := fmt.Sprintf("%0*x", czxidDigits, uint64(t.Czxid))
-	parts := t.parts()
+	text := fmt.Sprintf("%0*x", czxidDigits, uint64(t.parts.Czxid))
+	parts := t.rest()
 	for last := len(parts) - 1; last >= 0; last-- {
 		if parts[last] == 0 {
 			continue
@@ -70,8 +66,10 @@ func (t Token) String() string {
 	return text
 }
 
-// parts returns the parts after the Czxid.
-func (t Token) parts() [tokenParts]int32 { return [3]int32{t.Sequence, t.Incarnation, t.Pass} }
+// rest returns the parts after the Czxid.
+func (t Token) rest() [tokenParts]int32 {
+	return [tokenParts]int32{t.parts.Sequence, t.parts.Incarnation, t.parts.Pass}
+}
 
 // ParseToken parses a text of [Token.String]. Any other text is an [ErrInvalid].
 func ParseToken(text string) (Token, error) {
@@ -86,22 +84,15 @@ func ParseToken(text string) (Token, error) {
 		ok = ok && err == nil
 		return int64(n)
 	}
-	t.Czxid, t.Sequence, t.Incarnation, t.Pass = number(0, 63), int32(number(1, 31)), int32(number(2, 31)), int32(number(3, 31))
+	t.parts = access.Token{Czxid: number(0, 63), Sequence: int32(number(1, 31)), Incarnation: int32(number(2, 31)), Pass: int32(number(3, 31))}
 	if !ok || t.String() != text { // for example upper-case digits, or too few
 		return Token{}, invalid("token", fmt.Sprintf("%.60q", text), tokenRule)
 	}
 	return t, nil
 }
 
-// MarshalText returns the text of [Token.String], for example for JSON. A token with a negative
-// part, which no hold has, is an [ErrInvalid].
-func (t Token) MarshalText() ([]byte, error) {
-	if parts := t.parts(); t.Czxid < 0 || slices.Min(parts[:]) < 0 {
-		return nil, invalid("token", fmt.Sprintf("{Czxid: %d, Sequence: %d, Incarnation: %d, Pass: %d}", t.Czxid, t.Sequence, t.Incarnation, t.Pass),
-			"its parts must be within 0..%d, and those after the first within 0..%d", int64(math.MaxInt64), math.MaxInt32)
-	}
-	return []byte(t.String()), nil
-}
+// MarshalText returns the text of [Token.String], for example for JSON.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText parses the text as [ParseToken] does.
 func (t *Token) UnmarshalText(text []byte) error {
@@ -114,5 +105,5 @@ func (t *Token) UnmarshalText(text []byte) error {
 
 // tokenOf returns the fencing token of an entry.
 func tokenOf(e *queue.Entry) Token {
-	return Token{Czxid: e.Czxid(), Sequence: e.Name().TokenSequence(), Incarnation: e.Incarnation, Pass: e.Pass}
+	return Token{access.Token{Czxid: e.Czxid(), Sequence: e.Name().TokenSequence(), Incarnation: e.Incarnation, Pass: e.Pass}}
 }

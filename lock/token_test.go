@@ -12,12 +12,15 @@ import (
 )
 
 func TestTokensCompare(t *testing.T) {
-	order := []lock.Token{
+	order := [][4]int64{
 		{}, {1, 0, 0, 0}, {1, 0, 0, 1}, {1, 0, 1, 0}, {1, 0, 1, 3}, {1, 1, 0, 0}, {1, 1, 0, 2}, {1, 2, 0, 0}, {2, 0, 0, 0}, {1 << 40, 0, 0, 0},
+	}
+	token := func(p [4]int64) lock.Token {
+		return lock.TokenOf(lock.TokenParts{Czxid: p[0], Sequence: int32(p[1]), Incarnation: int32(p[2]), Pass: int32(p[3])})
 	}
 	for i, a := range order {
 		for j, b := range order {
-			got, want := a.Compare(b), min(1, max(-1, i-j))
+			got, want := token(a).Compare(token(b)), min(1, max(-1, i-j))
 			isTrue(t, got == want, "%v against %v: %d, want %d", a, b, got, want)
 		}
 	}
@@ -27,28 +30,29 @@ func TestTokensCompare(t *testing.T) {
 // parses to the same token.
 func TestTokenText(t *testing.T) {
 	for _, tt := range []struct {
-		token lock.Token
+		parts lock.TokenParts
 		text  string
 	}{
-		{lock.Token{}, "0000000000000000"},
-		{lock.Token{Czxid: 0x10000000f}, "000000010000000f"},
-		{lock.Token{Czxid: 0x10000000f, Sequence: 2}, "000000010000000f-00000002"},
-		{lock.Token{Czxid: math.MaxInt64, Sequence: math.MaxInt32}, "7fffffffffffffff-7fffffff"},
-		{lock.Token{Czxid: 0x10000000f, Incarnation: 2}, "000000010000000f-00000000-00000002"},
-		{lock.Token{Czxid: 0x10000000f, Sequence: 10, Pass: 3}, "000000010000000f-0000000a-00000000-00000003"},
-		{lock.Token{Czxid: 0x10000000f, Sequence: 1, Incarnation: 2, Pass: 1}, "000000010000000f-00000001-00000002-00000001"},
+		{lock.TokenParts{}, "0000000000000000"},
+		{lock.TokenParts{Czxid: 0x10000000f}, "000000010000000f"},
+		{lock.TokenParts{Czxid: 0x10000000f, Sequence: 2}, "000000010000000f-00000002"},
+		{lock.TokenParts{Czxid: math.MaxInt64, Sequence: math.MaxInt32}, "7fffffffffffffff-7fffffff"},
+		{lock.TokenParts{Czxid: 0x10000000f, Incarnation: 2}, "000000010000000f-00000000-00000002"},
+		{lock.TokenParts{Czxid: 0x10000000f, Sequence: 10, Pass: 3}, "000000010000000f-0000000a-00000000-00000003"},
+		{lock.TokenParts{Czxid: 0x10000000f, Sequence: 1, Incarnation: 2, Pass: 1}, "000000010000000f-00000001-00000002-00000001"},
 	} {
-		equal(t, "text", tt.token.String(), tt.text)
-		if got, err := lock.ParseToken(tt.text); err != nil || got != tt.token {
-			t.Errorf("%q is %#v, %v, want %#v", tt.text, got, err, tt.token)
+		token := lock.TokenOf(tt.parts)
+		equal(t, "text", token.String(), tt.text)
+		if got, err := lock.ParseToken(tt.text); err != nil || got != token {
+			t.Errorf("%q is %#v, %v, want %#v", tt.text, got, err, token)
 		}
 		type row struct{ Token lock.Token }
-		data, err := json.Marshal(row{tt.token})
+		data, err := json.Marshal(row{token})
 		want := `{"Token":"` + tt.text + `"}`
 		isTrue(t, err == nil && string(data) == want, "JSON %s, %v, want %s", data, err, want)
 		var back row
-		if err := json.Unmarshal(data, &back); err != nil || back.Token != tt.token {
-			t.Errorf("%s is %#v, %v, want %#v", data, back.Token, err, tt.token)
+		if err := json.Unmarshal(data, &back); err != nil || back.Token != token {
+			t.Errorf("%s is %#v, %v, want %#v", data, back.Token, err, token)
 		}
 	}
 }
@@ -65,11 +69,11 @@ func TestTokenTextRefused(t *testing.T) {
 		token, err := lock.ParseToken(text)
 		fails(t, err, lock.ErrInvalid, "token", text[:min(len(text), 10)], "hexadecimal digits")
 		isTrue(t, token == (lock.Token{}) && len(err.Error()) <= 400, "%q: %v, %v", text, token, err)
-		kept := lock.Token{Czxid: 7}
-		isTrue(t, kept.UnmarshalText([]byte(text)) != nil && kept.Czxid == 7, "%q set a token to %v", text, kept)
+		kept := lock.TokenOf(lock.TokenParts{Czxid: 7})
+		isTrue(t, kept.UnmarshalText([]byte(text)) != nil && kept.Number() == 7, "%q set a token to %v", text, kept)
 	}
-	for _, token := range []lock.Token{{Czxid: -1}, {Sequence: -1}, {Incarnation: -1}, {Pass: -1}} {
-		mustBe(t, second(token.MarshalText()), lock.ErrInvalid)
+	for _, parts := range []lock.TokenParts{{Czxid: -1}, {Sequence: -1}, {Incarnation: -1}, {Pass: -1}} {
+		token := lock.TokenOf(parts)
 		if _, err := lock.ParseToken(token.String()); err == nil {
 			t.Errorf("%q, which no hold has, is a token", token.String())
 		}
@@ -105,8 +109,8 @@ func FuzzTokenOrder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, czxid int64, sequence, incarnation, pass int32, czxid2 int64, sequence2, incarnation2, pass2 int32) {
 		var texts [2]string
 		tokens := [2]lock.Token{
-			{Czxid: czxid & math.MaxInt64, Sequence: sequence & math.MaxInt32, Incarnation: incarnation & math.MaxInt32, Pass: pass & math.MaxInt32},
-			{Czxid: czxid2 & math.MaxInt64, Sequence: sequence2 & math.MaxInt32, Incarnation: incarnation2 & math.MaxInt32, Pass: pass2 & math.MaxInt32},
+			lock.TokenOf(lock.TokenParts{Czxid: czxid & math.MaxInt64, Sequence: sequence & math.MaxInt32, Incarnation: incarnation & math.MaxInt32, Pass: pass & math.MaxInt32}),
+			lock.TokenOf(lock.TokenParts{Czxid: czxid2 & math.MaxInt64, Sequence: sequence2 & math.MaxInt32, Incarnation: incarnation2 & math.MaxInt32, Pass: pass2 & math.MaxInt32}),
 		}
 		for i, token := range tokens {
 			text, err := token.MarshalText()

@@ -90,7 +90,11 @@ func TestNotAcquired(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	ours := []string{"A=1", "HOLDFAST_LOCK=outer", "HOLDFAST_LOCKS=kept", "EMPTY=", "HOLDFAST_TOKEN=7", "B=x=y"}
-	got := environment(append(ours, "SECRET=x", "SECRETS=y"), "inner/lock", lock.Token{Czxid: 4294967301}, []string{"SECRET"})
+	token, err := lock.ParseToken("0000000100000005")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := environment(append(ours, "SECRET=x", "SECRETS=y"), "inner/lock", token, []string{"SECRET"})
 	want := []string{"A=1", "HOLDFAST_LOCKS=kept", "EMPTY=", "B=x=y", "SECRETS=y", "HOLDFAST_LOCK=inner/lock", "HOLDFAST_TOKEN=0000000100000005"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -196,7 +196,7 @@ func (w *worker) do(t task) error {
 		r.Op, r.Result = opTry, classify(err)
 		return w.say(r)
 	}
-	r.Token, r.Claim, r.Value = hold.Token().Czxid, monotonic.Ask(hold), hold.Metadata()[znode.ValueKey]
+	r.Token, r.Claim, r.Value = hold.Token().Number(), monotonic.Ask(hold), hold.Metadata()[znode.ValueKey]
 	if err := w.say(r); err != nil {
 		return err
 	}
@@ -310,7 +310,7 @@ func (a *act) askWhoLeads() error {
 	r.Return = monotonic.Now()
 	switch {
 	case err == nil:
-		r.Token, r.Value = leader.Token.Czxid, leader.Value
+		r.Token, r.Value = leader.Token.Number(), leader.Value
 	case !errors.Is(err, lock.ErrNoLeader):
 		r.Result = classify(err)
 	}

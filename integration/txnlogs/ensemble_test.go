@@ -251,7 +251,7 @@ func TestLocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens = append(tokens, h.Token().Czxid)
+		tokens = append(tokens, h.Token().Number())
 		if i < 4 {
 			if err := h.Unlock(); err != nil {
 				t.Fatal(err)

@@ -31,7 +31,7 @@ type Tree struct {
 // New returns the view of the client's locks. If the client is nil, or was not made by lock.Dial or
 // lock.New, all methods with a context fail, and all other methods return zero values.
 func New(client *lock.Client) Tree {
-	return Tree{client.Access()}
+	return Tree{access.OfClient(client)}
 }
 
 // check returns an error for the zero Tree, for a Tree of a nil client, and for a nil context.
@@ -369,8 +369,8 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	if err != nil {
 		return Contender{}, err
 	}
-	c := Contender{Path: path, Read: read, Session: n.Stat.EphemeralOwner, Token: lock.Token{Czxid: n.Stat.Czxid, Sequence: name.TokenSequence()}}
 	e := znode.ReadEntry(name, n.Data, znode.Stat(*n.Stat))
+	c := Contender{Path: path, Read: read, Session: n.Stat.EphemeralOwner, Token: TokenOf(&e)}
 	if !e.Leased() {
 		if e.Ours() {
 			c.Err = e.Err
@@ -380,7 +380,6 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	r := &e.Record
 	c.Ours, c.Owner, c.Host, c.PID, c.Metadata = true, r.Owner, r.Host, r.PID, r.Metadata
 	c.TTL, c.Expires, c.Shares, c.Detached = e.TTL(), e.Expires(read), e.Shares(), r.Detached
-	c.Token.Incarnation = r.Incarnation
 	if r.Broken != nil {
 		c.Broken = r.Broken.String()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -23,5 +24,5 @@ func Describe(ctx context.Context, hold *lock.Hold, metadata map[string]string) 
 	if _, value := metadata[znode.ValueKey]; leads || value {
 		return fmt.Errorf("%w: describe: the value of a leader is changed by Leadership.Proclaim", lock.ErrInvalid)
 	}
-	return hold.Access().Describe(ctx, metadata)
+	return access.Describe(ctx, hold, metadata)
 }

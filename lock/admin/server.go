@@ -46,7 +46,7 @@ type ServerRelease struct {
 // for its release. It fails with [lock.ErrInvalid] if an argument is nil. It also fails if there
 // was no session, or ctx ended.
 func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error) {
-	c := client.Access()
+	c := access.OfClient(client)
 	switch {
 	case c.Conn == nil:
 		return ServerReport{}, fmt.Errorf("%w: client: must be made by Dial or New", lock.ErrInvalid)

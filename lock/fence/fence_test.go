@@ -19,7 +19,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errFailed = errors.New("failed")
 
-func token(czxid int64) lock.Token { return lock.Token{Czxid: czxid} }
+func token(parts ...any) lock.Token {
+	t, err := lock.ParseToken(fmt.Sprintf("%016x"+strings.Repeat("-%08x", len(parts)-1), parts...))
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
 
 func TestGate(t *testing.T) {
 	var g fence.Gate
@@ -33,7 +39,7 @@ func TestGate(t *testing.T) {
 		{"a", token(5), nil, nil},
 		{"a", token(4), nil, fence.ErrStale},
 		{"b", token(4), nil, nil},
-		{"a", lock.Token{Czxid: 5, Incarnation: 1}, nil, nil},
+		{"a", token(5, 0, 1), nil, nil},
 		{"a", token(5), nil, fence.ErrStale},
 		{"a", token(7), errFailed, errFailed},
 		{"a", token(6), nil, fence.ErrStale},

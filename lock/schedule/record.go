@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 const (
@@ -209,6 +210,5 @@ func textOf(err error) string {
 // entry in ZooKeeper does not show.
 func entryToken(text string) (lock.Token, error) {
 	token, err := lock.ParseToken(text)
-	token.Pass = 0
-	return token, err
+	return admin.EntryToken(token), err
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -209,8 +208,7 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 		return Entry{State: Denied}, false, err
 	}
 	read := znode.ReadEntry(name, data, znode.Stat(*stat))
-	token := lock.Token{Czxid: stat.Czxid, Sequence: name.TokenSequence()}
-	e.Token = token.String()
+	e.Token = admin.TokenOf(&read).String()
 	switch {
 	case !name.Ours() || stat.EphemeralOwner != 0:
 		e.State = Foreign
@@ -224,8 +222,6 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 	}
 	e.node = name.Node
 	rec := &read.Record
-	token.Incarnation = rec.Incarnation
-	e.Token = token.String()
 	e.Role, e.Owner, e.Host, e.PID, e.Detached = roles[name.Role], rec.Owner, rec.Host, rec.PID, rec.Detached
 	e.TTL = rec.TTL
 	if r.metadata {

@@ -1,5 +1,5 @@
-// Package access gives package admin the parts of a client that package lock does not export, and
-// lets the simulation replace others.
+// Package access gives package admin what package lock does not export: package lock sets the functions
+// when the program starts, and package admin and the simulation call them.
 package access
 
 import (
@@ -14,6 +14,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
+// The arguments and results of type any are of package lock: *Client, *Hold and Token.
+var (
+	OfClient func(client any) Client
+	// Describe replaces the metadata of the hold's entry, and waits until ZooKeeper has acknowledged that.
+	Describe  func(ctx context.Context, hold any, metadata map[string]string) error
+	OfToken   func(token any) Token
+	MakeToken func(parts Token) any
+)
+
 // Client has the parts of a client that package admin uses.
 type Client struct {
 	Conn  *zkconn.Conn // the connection that Dial made, or New was given
@@ -25,11 +34,12 @@ type Client struct {
 	ACL   []zk.ACL // ACL of the nodes that the client creates
 }
 
-// Hold has the parts of a hold that package admin uses.
-type Hold struct {
-	// Describe replaces the metadata of the hold's entry, and waits until ZooKeeper has acknowledged
-	// that.
-	Describe func(ctx context.Context, metadata map[string]string) error
+// Token has the parts of a fencing token.
+type Token struct {
+	Czxid       int64 // number of the ZooKeeper transaction that created the entry
+	Sequence    int32 // number that ZooKeeper gave the entry; it differs among the entries of one transaction
+	Incarnation int32 // number of attaches in other processes
+	Pass        int32 // number of local handoffs, see lock.WithLocalWindow
 }
 
 // Machine has what a client of the simulation uses instead of its machine.

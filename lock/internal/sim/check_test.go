@@ -67,7 +67,7 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, way way) held {
 	if way.reads {
 		s.tally.count("holds for reading", 1)
 	}
-	if hold.Token().Pass > 0 {
+	if hold.Token().Parts().Pass > 0 {
 		s.tally.count("passed on", 1)
 	}
 	if name == slots {

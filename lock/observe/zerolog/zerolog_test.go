@@ -15,11 +15,12 @@ import (
 )
 
 func Example() {
+	token, _ := lock.ParseToken("0000000000000007")
 	o := observe.New(zerolog.New(os.Stdout))
 	// A client made with lock.WithObserver(o) makes this call for each event.
 	o.Observe(context.Background(), lock.Event{
 		Kind: lock.EventAcquired, Lock: "orders/42", Policy: "orders", Entry: "/locks/orders/42/4f-lock-0000000001",
-		Token: lock.Token{Czxid: 7}, Waited: 3 * time.Second,
+		Token: token, Waited: 3 * time.Second,
 	})
 	// Output: {"level":"info","lock":"orders/42","policy":"orders","entry":"/locks/orders/42/4f-lock-0000000001","token":"0000000000000007","waited":"3s","message":"lock acquired"}
 }

@@ -27,9 +27,13 @@ func at(t time.Time) admin.Time {
 	return admin.Time{Lower: time.Duration(t.UnixNano()) - 3*time.Millisecond, Upper: time.Duration(t.UnixNano()), Zxid: 99}
 }
 
+func tokenOf(czxid int64) lock.Token {
+	return admin.TokenOf(&znode.Entry{Stat: znode.Stat{Czxid: czxid}})
+}
+
 func contender(path string, token int64, owner string, pid int, left time.Duration) admin.Contender {
 	return admin.Contender{
-		Path: path, Token: lock.Token{Czxid: token}, Ours: true, Owner: owner, Host: "node3", PID: pid,
+		Path: path, Token: tokenOf(token), Ours: true, Owner: owner, Host: "node3", PID: pid,
 		Read: at(noon), TTL: 30 * time.Second, Expires: noon.Add(left),
 	}
 }
@@ -56,7 +60,7 @@ var listings = map[string]Listing{
 					return c
 				}(),
 				contender("/locks/orders/42/60303ae22b998861-lock-0000000008", 4294967312, "shop-8d1e", 12, 29100*time.Millisecond),
-				{Path: "/locks/orders/42/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000009", Session: 0x100a3c0f1d20004, Token: lock.Token{Czxid: 4294967313}},
+				{Path: "/locks/orders/42/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000009", Session: 0x100a3c0f1d20004, Token: tokenOf(4294967313)},
 				contender("/locks/orders/42/1b4f0e9851971998-lock-0000000010", 4294967314, "rather-long-name-of-an-owner", 13, -3250*time.Millisecond),
 			}},
 		},
@@ -94,7 +98,7 @@ var listings = map[string]Listing{
 			}},
 			{Name: "stranger"},
 			{Name: "torn", Kind: znode.Mutex, Contenders: []admin.Contender{
-				{Path: "/locks/torn/9f86d081884c7d65-lock-0000000000", Token: lock.Token{Czxid: 4294967312}, Err: fmt.Errorf("%w: unexpected end of JSON input", znode.ErrForeign)},
+				{Path: "/locks/torn/9f86d081884c7d65-lock-0000000000", Token: tokenOf(4294967312), Err: fmt.Errorf("%w: unexpected end of JSON input", znode.ErrForeign)},
 			}},
 		},
 	},
