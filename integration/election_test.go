@@ -55,7 +55,7 @@ func TestLeadersWhileSessionsEnd(t *testing.T) {
 	}
 	b.busy(enough, func(ctx context.Context, c *lock.Client, r *rand.Rand) error {
 		value := fmt.Sprint(r.Uint64())
-		l, err := c.Election("chair", lock.WithPriority(1+r.IntN(3))).Campaign(ctx, value)
+		l, err := c.Election("chair").WithPriority(1+r.IntN(3)).Campaign(ctx, value)
 		if err != nil {
 			return err
 		}

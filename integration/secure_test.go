@@ -235,7 +235,7 @@ func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) 
 	for what, op := range map[string]func() error{
 		"Lock":          func() error { return nothing(c.Mutex(name).Lock(s.ctx)) },
 		"TryLock":       func() error { return nothing(c.Mutex(name).TryLock(s.ctx)) },
-		"barging":       func() error { return nothing(c.Mutex(name, lock.WithBarging()).Lock(s.ctx)) },
+		"barging":       func() error { return nothing(c.Mutex(name).WithBarging().Lock(s.ctx)) },
 		"Lock to write": func() error { return nothing(c.RWMutex(name).Lock(s.ctx)) },
 		"Lock to read":  func() error { return nothing(c.RWMutex(name).RLock(s.ctx)) },
 		"Acquire":       func() error { return nothing(c.Semaphore(name, 3).Acquire(s.ctx, 1)) },

@@ -53,7 +53,7 @@ var kindsOfWaiters = map[string]waiters{
 		return c.Mutex("x", opts...).Lock(ctx)
 	}},
 	"barging mutex": {room: 1, shares: true, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
-		return c.Mutex("x", append(opts, lock.WithBarging())...).Lock(ctx)
+		return c.Mutex("x", opts...).WithBarging().Lock(ctx)
 	}},
 	"several mutexes": {room: 1, locks: 3, hold: told, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
 		hs, err := c.All([]string{"x", "y", "z"}, opts...).Lock(ctx)

@@ -103,7 +103,7 @@ func TestParentWithoutWrite(t *testing.T) {
 		"lock": func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(ctx) },
 		"try":  func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(ctx) },
 		"barge": func(ctx context.Context, c *lock.Client) (unlocker, error) {
-			return c.Mutex("x", lock.WithBarging()).Lock(ctx)
+			return c.Mutex("x").WithBarging().Lock(ctx)
 		},
 		"several": func(ctx context.Context, c *lock.Client) (unlocker, error) {
 			return c.All([]string{"x", "y"}).Lock(ctx)

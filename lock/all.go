@@ -51,7 +51,6 @@ type All struct {
 //   - There are 1 to [MaxAll] names, and no name twice.
 //   - The entries fit into one transaction of [MaxTxn] bytes. Long names, ACLs ([WithACL]) and
 //     metadata make them larger.
-//   - [WithBarging] is not among the options: these mutexes always queue.
 func (c *Client) All(names []string, opts ...LockOption) *All {
 	each, err := c.mutexes(names, MaxAll, opts)
 	a := &All{client: c, each: each, err: err}
@@ -75,9 +74,6 @@ func (c *Client) mutexes(names []string, most int, opts []LockOption) (each []re
 	}
 	for i, name := range names {
 		r := c.recipe(znode.Mutex, name, opts)
-		if r.err == nil && r.barging {
-			r.err = invalid("option", "WithBarging", "is for a single Mutex; several mutexes always queue")
-		}
 		if r.err == nil && slices.Contains(names[:i], name) {
 			r.err = invalid("names", fmt.Sprintf("%q", names), "must differ: %q stands there twice", name)
 		}

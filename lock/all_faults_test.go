@@ -345,7 +345,11 @@ func (c *circle) worker(client *lock.Client, label string) {
 		all := client.All(names)
 		switch r.IntN(8) {
 		case 0: // one lock, with or without a queue
-			h, err := client.Mutex(names[0], [][]lock.LockOption{nil, {lock.WithBarging()}}[r.IntN(2)]...).Lock(ctx)
+			m := client.Mutex(names[0])
+			if r.IntN(2) > 0 {
+				m = m.WithBarging()
+			}
+			h, err := m.Lock(ctx)
 			c.had(r, label, names[:1], err, h.Unlock)
 		case 1:
 			hs, err := all.TryLock(ctx)

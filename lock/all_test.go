@@ -106,7 +106,6 @@ func TestNamesOfAll(t *testing.T) {
 			"names (65 of them): must be 1 to 64": c.All(many),
 			`"x" stands there twice`:              c.All([]string{"x", "y", "x"}),
 			`"/y": must not start with a slash`:   c.All([]string{"x", "/y"}),
-			"WithBarging":                         c.All([]string{"x"}, lock.WithBarging()),
 			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
 			"must come from a client":             new(lock.All),
 		} {
@@ -257,7 +256,7 @@ func TestTryLockOfAllAtALaggingServer(t *testing.T) {
 			return hs.Unlock, err
 		},
 		"barging": func(w *world, c *lock.Client) (func() error, error) {
-			h, err := c.Mutex("x", lock.WithBarging()).TryLock(w.ctx)
+			h, err := c.Mutex("x").WithBarging().TryLock(w.ctx)
 			return h.Unlock, err
 		},
 	}, func(w *world, try func(w *world, c *lock.Client) (unlock func() error, err error)) {

@@ -43,10 +43,7 @@ type Any struct {
 // Any returns the set of the named mutexes. If several of the locks are free, a call takes the
 // first one in the order of names. The options apply to each mutex, on top of its policy. Any asks
 // no server. If an argument is not allowed, [Any.Validate] and all other methods return an
-// [ErrInvalid]. The requirements:
-//
-//   - There are 1 to [MaxAny] names, and no name twice.
-//   - [WithBarging] is not among the options: these mutexes always queue.
+// [ErrInvalid]. There must be 1 to [MaxAny] names, and no name twice.
 func (c *Client) Any(names []string, opts ...LockOption) *Any {
 	each, err := c.mutexes(names, MaxAny, opts)
 	return &Any{client: c, each: each, err: err}

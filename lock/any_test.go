@@ -202,7 +202,6 @@ func TestNamesOfAny(t *testing.T) {
 			"names (65 of them): must be 1 to 64":          c.Any(many),
 			`names ["x" "y" "x"]: must differ: "x" stands`: c.Any([]string{"x", "y", "x"}),
 			`"/y": must not start with a slash`:            c.Any([]string{"x", "/y"}),
-			"option WithBarging: is for a single Mutex":    c.Any([]string{"x"}, lock.WithBarging()),
 			"ttl 1ns: must be":                             c.Any([]string{"x"}, lock.WithTTL(time.Nanosecond)),
 			"lock {}: must come from a client":             new(lock.Any),
 		} {

@@ -26,7 +26,7 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		o.take()
 		var h *lock.Hold
-		w.wantCost("Lock", w.cost("a", func() { h = w.lock(a, "x", lock.WithBarging()) }), map[string]int{"sync": 1, "getChildren2": 1, "multi": 1}, 1)
+		w.wantCost("Lock", w.cost("a", func() { h = w.take(a.Mutex("x").WithBarging().Lock) }), map[string]int{"sync": 1, "getChildren2": 1, "multi": 1}, 1)
 		first, giveFirst := context.WithCancel(w.ctx)
 		second, giveSecond := context.WithCancel(w.ctx)
 		waiting := make([]<-chan taken, 2)
@@ -100,7 +100,7 @@ func TestBargingTogether(t *testing.T) {
 			c := w.client(fmt.Sprint("c", i))
 			for j := range each {
 				all.Go(func() {
-					err := c.Mutex("x", lock.WithBarging()).Do(w.ctx, func(ctx context.Context) error {
+					err := c.Mutex("x").WithBarging().Do(w.ctx, func(ctx context.Context) error {
 						mu.Lock()
 						defer mu.Unlock()
 						isTrue(t, holder == "", "%s and %d/%d hold the lock", holder, i, j)
@@ -148,7 +148,7 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 			w.ok(second(z.Create(stays, []byte("no record"), 0, acl)))
 			limited := w.limited(10 * time.Second)
 			cost := w.cost("b", func() {
-				_, err := b.Mutex("x", lock.WithBarging()).Lock(limited)
+				_, err := b.Mutex("x").WithBarging().Lock(limited)
 				mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
 				mustSay(t, err, stays)
 			})
@@ -169,7 +169,7 @@ func TestBargingBehindADeadWaiter(t *testing.T) {
 		a, dead, b := w.client("a"), w.client("dead"), w.client("b")
 		h := w.lock(a, "x")
 		w.queue(w.ctx, dead, "x")
-		ch := w.queue(w.ctx, b, "x", lock.WithBarging())
+		ch := w.barge(w.ctx, b, "x")
 		w.kill("dead")
 		time.Sleep(3 * ttl)
 		got := w.cost("b", func() { time.Sleep(time.Minute) })

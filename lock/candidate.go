@@ -21,7 +21,7 @@ var ErrNoLeader = errors.New("no candidate leads")
 type Candidate struct {
 	Leads    bool   // the candidate leads now
 	Value    string // the last one given to Campaign or Proclaim
-	Priority int    // see [WithPriority]
+	Priority int    // see [Election.WithPriority]
 	Token    Token  // fencing token of the leadership, present or future
 	Entry    string // path of its node
 	Owner    string // see [WithOwner]

@@ -152,11 +152,8 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 		return nil, err
 	}
 	s, err := c.cfg.settingsFor(t.lock, opts)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case s.barging:
-		return nil, invalid("option", "WithBarging", "does not go with a ticket, whose entry has its place in the queue")
 	}
 	node, _ := znode.Parse(t.left.Node)
 	return c.takeNew(ctx, queue.Request{

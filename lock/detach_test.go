@@ -586,7 +586,6 @@ func TestAttachRefuses(t *testing.T) {
 			"is for nothing":     func() (*lock.Hold, error) { return a.Attach(w.ctx, lock.Ticket{}) },
 			"root is /elsewhere": func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) },
 			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(noContext, ticket) },
-			"WithBarging":        func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket, lock.WithBarging()) },
 		} {
 			fails(t, second(attach()), lock.ErrInvalid, says)
 		}

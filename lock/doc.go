@@ -25,7 +25,7 @@
 //
 //	you need                                             use
 //	work that only one process may do at a time          Mutex; if in doubt, this one
-//	the same, and throughput matters more than order     Mutex with WithBarging
+//	the same, and throughput matters more than order     Mutex.WithBarging
 //	several locks together, without deadlocks            Client.All
 //	any one of several, such as a free test environment  Client.Any
 //	many readers, or one writer                          RWMutex

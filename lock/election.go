@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxPriority is the highest priority of a candidate, see [WithPriority].
+// MaxPriority is the highest priority of a candidate, see [Election.WithPriority].
 const MaxPriority = znode.MaxPermits
 
 // Election elects a leader: at most one of its candidates leads at any time. Like a [Mutex] it has
@@ -36,19 +36,15 @@ const MaxPriority = znode.MaxPermits
 // [Election.Observe] create no entry.
 type Election struct {
 	named
-	seen queue.Sightings // of Candidates
+	priority int             // of its candidates; 0: none given
+	seen     queue.Sightings // of Candidates
 }
 
-// Election returns the election of that name, as [Client.Mutex] does. The options may include
-// [WithPriority], but not [WithBarging]. MaxHold of the policy, or [WithMaxHold], limits the time that
-// a candidate leads.
+// Election returns the election of that name, as [Client.Mutex] does. MaxHold of the
+// policy, or [WithMaxHold], limits the time that a candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
-	e := &Election{named: named{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}}
-	switch {
-	case e.r.err != nil:
-	case e.r.barging:
-		e.r.err = invalid("option", "WithBarging", "is for a Mutex, and not for an Election")
-	default: // there must be room for a value
+	e := &Election{named: named{c.recipe(znode.Mutex, name, opts)}}
+	if e.r.err == nil { // there must be room for a value
 		if _, err := withValue(e.r.metadata, ""); err != nil {
 			e.r.err = fmt.Errorf("lock %q: %w", name, err)
 		}
@@ -56,11 +52,23 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 	return e
 }
 
-// elects marks the settings as those of an election, so that WithPriority is allowed.
-var elects = lockOption(func(s *settings) error {
-	s.elects = true
-	return nil
-})
+// WithPriority returns an election of the same name and settings whose candidates have the priority n,
+// from 1, the default, to [MaxPriority]. The next leader is a waiting candidate of the highest priority;
+// among equals, the first one. A leader goes on leading when a candidate of a higher priority joins. To
+// have that candidate lead at once, request the leader's release by [Client.Revoke].
+//
+// A candidate yields if its turn comes while a candidate of a higher priority waits: it queues again,
+// behind all present candidates. Meanwhile no client takes it for the leader. If the candidate of the
+// higher priority then withdraws, candidates of equal priority may be ahead of the one that yielded. If
+// the candidate of the higher priority dies, no candidate leads until its TTL and the grace are over, as
+// after the death of a leader.
+func (e *Election) WithPriority(n int) *Election {
+	with := &Election{named: e.named, priority: n}
+	if with.r.err == nil && (n < 1 || n > MaxPriority) {
+		with.r.err = fmt.Errorf("lock %q: %w", e.r.name, invalid("priority", n, "must be within 1..%d", MaxPriority))
+	}
+	return with
+}
 
 // Campaign joins the election with a value. It waits until the candidate leads and all clients can
 // see that. The value and the metadata ([WithMetadata]) are UTF-8, together at most 4 KiB and 64
@@ -95,7 +103,7 @@ func (e *Election) campaign(ctx context.Context, value string, how how) (*Leader
 	if r.Terms.Metadata, err = withValue(e.r.metadata, value); err != nil {
 		return nil, err
 	}
-	r.Priority = int32(max(1, e.r.priority))
+	r.Priority = int32(max(1, e.priority))
 	h, err := e.r.client.take(ctx, r, how)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func TestLeaderThroughFlaps(t *testing.T) {
 		subtest(t, tt.name, locktest.Options{}, func(w *world) {
 			a, b, c, observer := w.dial("a"), w.dial("b"), w.dial("c"), w.dial("observer")
 			h := w.leads(w.campaign(w.ctx, a, "a"), "a")
-			second, third := w.campaign(w.ctx, b, "b"), w.campaign(w.ctx, c, "c", lock.WithPriority(2))
+			second, third := w.campaign(w.ctx, b, "b"), w.campaign(w.ctx, c, "c", 2)
 			seen := w.observe(w.ctx, observer)
 			for range 12 {
 				for _, label := range everybody { // almost at the same time
@@ -80,7 +80,7 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 		for i := range 3 {
 			o := &one{label: fmt.Sprint("c", i)}
 			o.client = w.dial(o.label)
-			o.ch = w.campaign(w.ctx, o.client, o.label, lock.WithPriority(1+i%2))
+			o.ch = w.campaign(w.ctx, o.client, o.label, 1+i%2)
 			all = append(all, o)
 		}
 		var last *ending
@@ -114,7 +114,7 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 			}
 			last = w.end(got.hold)
 			w.unlock(got.hold)
-			e := leader.client.Election("x", lock.WithPriority(1+round%3))
+			e := leader.client.Election("x").WithPriority(1 + round%3)
 			leader.ch = start(func() (*lock.Hold, error) { return holdOf(e.Campaign(w.ctx, leader.label)) })
 		}
 		for range all { // until each candidate has led
@@ -210,7 +210,7 @@ func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
 		first := start(func() (*lock.Hold, error) { return holdOf(a.Election("x").Campaign(w.ctx, "1a")) })
 		time.Sleep(10 * latency)
 		second := start(func() (*lock.Hold, error) {
-			return holdOf(b.Election("x", lock.WithPriority(2)).Campaign(w.ctx, "2b"))
+			return holdOf(b.Election("x").WithPriority(2).Campaign(w.ctx, "2b"))
 		})
 		var led []string
 		for range 2 {

@@ -23,7 +23,7 @@ func (w *world) candidates(values ...string) (leader *lock.Hold, waiting map[str
 	leader = w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
 	waiting = map[string]<-chan taken{}
 	for _, v := range values {
-		waiting[v] = w.campaign(w.ctx, w.dial(v), v, lock.WithPriority(int(v[0]-'0')))
+		waiting[v] = w.campaign(w.ctx, w.dial(v), v, int(v[0]-'0'))
 	}
 	return leader, waiting
 }
@@ -129,7 +129,7 @@ func TestHigherCandidateThatCrashLoops(t *testing.T) {
 			defer close(crashed)
 			for i := 0; ctx.Err() == nil; i++ {
 				label := fmt.Sprint("crash", i)
-				e := w.dial(label).Election("x", lock.WithPriority(5))
+				e := w.dial(label).Election("x").WithPriority(5)
 				go e.Campaign(ctx, "5x")
 				time.Sleep(ttl / 2)
 				w.kill(label)
@@ -155,7 +155,7 @@ func TestCandidateReadsForLong(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader := w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
 		c := w.dial("1a")
-		ch := w.campaign(w.ctx, c, "1a", lock.WithPriority(1))
+		ch := w.campaign(w.ctx, c, "1a", 1)
 		stood := w.entryOf("1a")
 		var looks time.Time
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -200,7 +200,7 @@ func TestHigherCandidateGivesUp(t *testing.T) {
 		subtest(t, fmt.Sprint("after ", after), locktest.Options{}, func(w *world) {
 			leader, waiting := w.candidates("1a", "1b")
 			ctx, cancel := context.WithCancel(w.ctx)
-			higher := w.campaign(ctx, w.dial("2c"), "2c", lock.WithPriority(2))
+			higher := w.campaign(ctx, w.dial("2c"), "2c", 2)
 			done := make(chan struct{})
 			go func() {
 				w.unlock(leader)
@@ -266,9 +266,9 @@ func TestFaultsWhileYielding(t *testing.T) {
 func TestHigherCandidateDoesNotDepose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
-		h := w.leads(w.campaign(w.ctx, a, "1a", lock.WithPriority(3)), "1a")
+		h := w.leads(w.campaign(w.ctx, a, "1a", 3), "1a")
 		b := w.dial("b")
-		ch := w.campaign(w.ctx, b, "9b", lock.WithPriority(9))
+		ch := w.campaign(w.ctx, b, "9b", 9)
 		time.Sleep(2 * ttl)
 		w.waits(ch)
 		w.alive(h)
@@ -300,7 +300,7 @@ func TestFirstCandidateOfAll(t *testing.T) {
 			return latency
 		})
 		first := w.campaign(w.ctx, a, "1a")
-		second := w.campaign(w.ctx, b, "2b", lock.WithPriority(2))
+		second := w.campaign(w.ctx, b, "2b", 2)
 		seen.is(t, "-", "1a")
 		select {
 		case <-first:

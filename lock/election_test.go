@@ -16,11 +16,13 @@ import (
 
 // campaign starts a Campaign of the client with the value, and returns when the candidate is in the
 // queue. The outcome has the hold of the leadership.
-func (w *world) campaign(ctx context.Context, c *lock.Client, value string, opts ...lock.LockOption) <-chan taken {
+func (w *world) campaign(ctx context.Context, c *lock.Client, value string, priority ...int) <-chan taken {
 	w.Helper()
 	settle()
 	before := len(w.entries("x"))
-	ch := start(func() (*lock.Hold, error) { return holdOf(c.Election("x", opts...).Campaign(ctx, value)) })
+	ch := start(func() (*lock.Hold, error) {
+		return holdOf(c.Election("x").WithPriority(max(1, append(priority, 1)[0])).Campaign(ctx, value))
+	})
 	w.until(value+" stands for election", func() bool { return len(w.entries("x")) > before })
 	settle()
 	return ch
@@ -63,7 +65,7 @@ func TestElection(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		observer := w.dial("observer")
 		equal(t, "the leader that is shown", w.leader(observer), "")
-		election := a.Election("x", lock.WithMetadata(map[string]string{"zone": "1"}), lock.WithPriority(3))
+		election := a.Election("x", lock.WithMetadata(map[string]string{"zone": "1"})).WithPriority(3)
 		first, err := election.Campaign(w.ctx, "a:80")
 		w.ok(err)
 		equal(t, "the leader that is shown", w.leader(observer), "a:80")
@@ -118,9 +120,8 @@ func TestElectionArguments(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
 		for name, e := range map[string]*lock.Election{
-			"option WithBarging":        c.Election("x", lock.WithBarging()),
-			"priority 0: must be":       c.Election("x", lock.WithPriority(0)),
-			"priority 1048577: must be": c.Election("x", lock.WithPriority(lock.MaxPriority+1)),
+			"priority 0: must be":       c.Election("x").WithPriority(0),
+			"priority 1048577: must be": c.Election("x").WithPriority(lock.MaxPriority + 1),
 			"\"election.value\": is":    c.Election("x", lock.WithMetadata(map[string]string{"election.value": "x"})),
 			"starts":                    c.Election("/x"),
 			"must come from a client":   new(lock.Election),
@@ -140,8 +141,6 @@ func TestElectionArguments(t *testing.T) {
 		fails(t, second(c.Election("x").Campaign(w.ctx, strings.Repeat("v", 4<<10))), lock.ErrInvalid, `value "vvvvvvvv`, "4110 bytes", "at most 4096")
 		var none context.Context
 		mustBe(t, second(c.Election("x").Campaign(none, "v")), lock.ErrInvalid)
-		fails(t, second(c.Mutex("x", lock.WithPriority(2)).Lock(w.ctx)), lock.ErrInvalid, "WithPriority", "is for an Election")
-		mustBe(t, second(c.RWMutex("x", lock.WithPriority(2)).Lock(w.ctx)), lock.ErrInvalid)
 		_, err := c.Mutex("x", lock.WithMetadata(map[string]string{"election.value": "x"})).Lock(w.ctx)
 		mustBe(t, err, lock.ErrInvalid) // observers would take the holder for the leader
 		w.hasNodes(0)
@@ -179,7 +178,7 @@ func TestTryCampaign(t *testing.T) {
 		w.ok(err)
 		equal(t, "the leader that is shown", w.leader(b), "a:80")
 		for _, priority := range []int{1, 2} {
-			mustBe(t, second(b.Election("x", lock.WithPriority(priority)).TryCampaign(w.ctx, "b:80")), lock.ErrHeld)
+			mustBe(t, second(b.Election("x").WithPriority(priority).TryCampaign(w.ctx, "b:80")), lock.ErrHeld)
 		}
 		equal(t, "entries", len(w.entries("x")), 1)
 		w.ok(first.Resign())

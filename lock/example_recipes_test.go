@@ -12,12 +12,12 @@ import (
 )
 
 // Use WithBarging for work that any process may do next: the fastest one gets the lock.
-func ExampleWithBarging() {
+func ExampleMutex_WithBarging() {
 	ctx := context.Background()
 	locks, done := newClient()
 	defer done()
 
-	check(locks.Mutex("cache/refill", lock.WithBarging()).Do(ctx, func(context.Context) error {
+	check(locks.Mutex("cache/refill").WithBarging().Do(ctx, func(context.Context) error {
 		fmt.Println("refilled")
 		return nil
 	}))
@@ -68,7 +68,7 @@ func ExampleWithObserver() {
 }
 
 // A candidate with a higher priority leads next, although another candidate joined before it.
-func ExampleWithPriority() {
+func ExampleElection_WithPriority() {
 	ctx := context.Background()
 	locks, done := newClient()
 	defer done()
@@ -77,7 +77,7 @@ func ExampleWithPriority() {
 	next := make(chan string)
 	var stood sync.WaitGroup
 	stand := func(value string, priority int) {
-		l := must(locks.Election("scheduler", lock.WithPriority(priority)).Campaign(ctx, value))
+		l := must(locks.Election("scheduler").WithPriority(priority).Campaign(ctx, value))
 		next <- value
 		check(l.Resign())
 	}

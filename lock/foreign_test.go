@@ -140,7 +140,7 @@ func TestForeignContenderThatStays(t *testing.T) {
 	take := map[string]func(*lock.Client, context.Context) (*lock.Hold, error){
 		"a mutex": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.Mutex("x").Lock(ctx) },
 		"barging": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
-			return c.Mutex("x", lock.WithBarging()).Lock(ctx)
+			return c.Mutex("x").WithBarging().Lock(ctx)
 		},
 		"a semaphore": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
 			return c.Semaphore("x", 1).Acquire(ctx, 1)

@@ -654,16 +654,22 @@ func TestClientClosesWithLocalWaiters(t *testing.T) {
 // owner, whether or not the waiter was the first. During an outage the error is also
 // ErrUnavailable.
 func TestErrorsOfLocalWaiters(t *testing.T) {
-	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
+	for name, barging := range map[string]bool{"queued": false, "barging": true} {
 		eachPair(t, name+", behind its own client, outage", bools, bools, func(w *world, own, outage bool) {
 			a := w.dial("a", riding())
 			holder := a
 			if !own {
 				holder = w.dial("b")
 			}
-			h := w.lock(holder, "x", opts...)
+			mutex := func(c *lock.Client) *lock.Mutex {
+				if m := c.Mutex("x"); !barging {
+					return m
+				}
+				return c.Mutex("x").WithBarging()
+			}
+			h := w.take(mutex(holder).Lock)
 			ctx := w.limited(ttl / 2)
-			line := w.line(ctx, a, "x", 3, opts...)
+			line := w.callers(ctx, 3, mutex(a).Lock)
 			if outage {
 				w.kill("a")
 			}

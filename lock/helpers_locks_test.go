@@ -145,7 +145,7 @@ func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
 // barge waits for a lock in the background, without an entry in the queue.
 func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan taken {
 	w.Helper()
-	ch := start(func() (*lock.Hold, error) { return c.Mutex(name, lock.WithBarging()).Lock(ctx) })
+	ch := start(func() (*lock.Hold, error) { return c.Mutex(name).WithBarging().Lock(ctx) })
 	settle()
 	return ch
 }

@@ -305,7 +305,7 @@ func TestTryDo(t *testing.T) {
 	}
 	forEach(t, locktest.Options{}, map[string]kind{
 		"Mutex":    {func(c *lock.Client) doing { return c.Mutex("x").TryDo }, holding},
-		"barging":  {func(c *lock.Client) doing { return c.Mutex("x", lock.WithBarging()).TryDo }, holding},
+		"barging":  {func(c *lock.Client) doing { return c.Mutex("x").WithBarging().TryDo }, holding},
 		"All":      {func(c *lock.Client) doing { return c.All([]string{"w", "x"}).TryDo }, holding},
 		"to write": {func(c *lock.Client) doing { return c.RWMutex("x").TryDo }, writing},
 		"to read":  {func(c *lock.Client) doing { return c.RWMutex("x").TryRDo }, writing},

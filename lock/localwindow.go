@@ -22,7 +22,7 @@ import (
 // Unless the policy has a max_hold, readers of an [RWMutex] share an entry if they wait when the
 // entry is granted, or arrive within the window. Each reader has a hold of its own. [Stats] and
 // observers count each of these holds.
-func WithLocalWindow(d time.Duration) SharedOption {
+func WithLocalWindow(d time.Duration) LockOption {
 	var err error
 	if broken := rule.Window(d); broken != "" {
 		err = invalid("local_window", d, "%s", broken)

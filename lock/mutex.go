@@ -17,7 +17,7 @@ import (
 //	Client.Close              the entry is withdrawn             ends; the entry is deleted
 //	Client.Revoke             nothing                            Revoked receives the request; your
 //	                                                             program decides
-//	WithBarging               has no place: the first client     no difference
+//	Mutex.WithBarging         has no place: the first client     no difference
 //	                          that sees the lock free gets it
 type Mutex struct{ named }
 
@@ -26,6 +26,20 @@ type Mutex struct{ named }
 // methods return the same [ErrInvalid].
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return &Mutex{named{c.recipe(znode.Mutex, name, opts)}}
+}
+
+// WithBarging returns a mutex of the same name and settings that does not queue: its Lock waits until
+// the lock is free, and then takes it if no other client is quicker. So a lock that is free only for
+// moments may go to the same process again and again, and some clients may wait for long. In return
+// there are fewer requests, and no handoff to a sleeping waiter. Contenders with and without barging can
+// be mixed. Contenders in the queue go first, since the lock is not free while they wait.
+//
+// A dead holder still blocks for its TTL and the grace. Use barging for work that any process may do, as
+// long as one does.
+func (m *Mutex) WithBarging() *Mutex {
+	r := m.r
+	r.barging = true
+	return &Mutex{named{r}}
 }
 
 // Lock waits for its turn, first come first served, and returns the hold. If ctx ends first, Lock

@@ -81,13 +81,13 @@ type Event struct {
 	Policy string
 	// Entry is the path of the entry. If several holds use it, in turn or together, Token tells
 	// them apart. It is empty for a waiter without an entry, which waits behind another goroutine's
-	// hold ([WithLocalWindow]) or uses [WithBarging].
+	// hold ([WithLocalWindow]) or uses [Mutex.WithBarging].
 	Entry string
 	// Token is the fencing token of the hold.
 	Token Token
 	// Ahead is the number of contenders ahead when the wait began, holders included. It counts
 	// entries in ZooKeeper, and goroutines of this client. It is 0 if unknown, as for
-	// [WithBarging].
+	// [Mutex.WithBarging].
 	Ahead int
 	// Queued says that this request had an EventWaiting before.
 	Queued bool

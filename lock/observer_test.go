@@ -181,7 +181,7 @@ func TestPlaceInTheQueue(t *testing.T) {
 			settle()
 		}
 		ahead(1, 1)
-		waiters = append(waiters, w.queue(holds, a, "theirs", lock.WithBarging()))
+		waiters = append(waiters, w.barge(holds, a, "theirs"))
 		ahead(0)
 
 		cancel()
@@ -222,18 +222,23 @@ func TestObserverOfAll(t *testing.T) {
 // several times or joined again after its entry was deleted. A failed try has no event, and a free
 // lock has no waiting event.
 func TestObserverOfOneCall(t *testing.T) {
-	forEach(t, locktest.Options{}, map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}}, func(w *world, opts []lock.LockOption) {
+	forEach(t, locktest.Options{}, map[string]bool{"queued": false, "barging": true}, func(w *world, barging bool) {
 		seen := new(observed)
 		a, b, z := w.dial("a", lock.WithObserver(seen)), w.dial("b"), w.raw("hand")
-		w.unlock(w.lock(a, "x", opts...))
+		m := a.Mutex("x")
+		if barging {
+			m = m.WithBarging()
+		}
+		w.unlock(w.take(m.Lock))
 		w.says(seen, "acquired x, released x")
 		h := w.lock(b, "x")
-		mustBe(t, second(a.Mutex("x", opts...).TryLock(w.ctx)), lock.ErrHeld)
+		mustBe(t, second(m.TryLock(w.ctx)), lock.ErrHeld)
 		w.says(seen, "")
-		ch := w.queue(w.ctx, a, "x", opts...)
+		ch := start(func() (*lock.Hold, error) { return m.Lock(w.ctx) })
+		settle()
 		for i := range 3 { // the entry ahead changes, or the waiter's own is deleted
 			next := w.queue(w.ctx, w.dial(fmt.Sprint("c", i)), "x")
-			if opts == nil {
+			if !barging {
 				w.remove(z, w.entries("x")[1].Path)
 				w.until("it queues again", func() bool { return a.Stats().Requeued == uint64(i)+1 && len(w.entries("x")) == 3 })
 			}

@@ -31,36 +31,47 @@ const (
 	maxSessionTimeout = math.MaxInt32 * time.Millisecond
 )
 
-// Option configures a [Client]. [Dial] and [New] fail with [ErrInvalid] if an option is not
-// allowed.
+// Option configures a [Client]. [Dial] and [New] fail with [ErrInvalid] if an option is not allowed.
 type Option interface{ setClient(*config) error }
 
-// LockOption configures one lock. If it is not allowed, the lock's Validate and each use of the
-// lock return an [ErrInvalid].
-type LockOption interface{ setLock(*settings) error }
-
-// SharedOption is an [Option] and a [LockOption]. For a client it sets the default of its locks.
-type SharedOption interface {
+// LockOption configures a lock of any kind. If it is not allowed, the lock's Validate and each use of
+// the lock return an [ErrInvalid]. Each LockOption is also an [Option]: for a client it sets the default
+// of its locks. What only one kind of lock has is a method of that kind: [Mutex.WithBarging],
+// [Election.WithPriority].
+type LockOption interface {
 	Option
-	LockOption
+	setLock(*settings) error
+}
+
+// WithDefaults applies the options to all locks of the client, as if each were given to the client.
+func WithDefaults(opts ...LockOption) Option {
+	return clientOption(func(c *config) error {
+		for _, o := range opts {
+			if o == nil {
+				continue
+			}
+			if err := o.setClient(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 type clientOption func(*config) error
 
 func (o clientOption) setClient(c *config) error { return o(c) }
 
-type lockOption func(*settings) error
-
-func (o lockOption) setLock(s *settings) error { return o(s) }
-
-type sharedOption struct {
+type lockOption struct {
 	clientOption
-	lockOption
+	lock func(*settings) error
 }
 
+func (o lockOption) setLock(s *settings) error { return o.lock(s) }
+
 // policyOption returns an option that sets a part of the policy, and reports err if it is invalid.
-func policyOption(set func(*Policy), err error) SharedOption {
-	return sharedOption{
+func policyOption(set func(*Policy), err error) LockOption {
+	return lockOption{
 		func(c *config) error {
 			set(&c.policy)
 			c.policySet = true
@@ -88,7 +99,7 @@ func WithRoot(path string) Option {
 // WithTTL sets the TTL: the time that a lock outlives its holder's last renewal. After the TTL and
 // the grace, another client may enter. The TTL is at least [MinTTL] and at most the policy's
 // MaxTTL, in whole milliseconds. Default [DefaultTTL].
-func WithTTL(ttl time.Duration) SharedOption {
+func WithTTL(ttl time.Duration) LockOption {
 	return policyOption(func(p *Policy) { p.TTL = ttl }, checkDuration("ttl", ttl, MinTTL, MaxTime))
 }
 
@@ -177,7 +188,7 @@ func WithOwner(name string) Option {
 // WithMetadata adds pairs to the metadata in entries. The pairs of a lock are added to the pairs of
 // its client: together at most 64 pairs and 4 KiB. The key "election.value" is refused: that key
 // marks the entry of a candidate.
-func WithMetadata(m map[string]string) SharedOption {
+func WithMetadata(m map[string]string) LockOption {
 	add := func(to *map[string]string) error {
 		if _, taken := m[znode.ValueKey]; taken {
 			return invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of a candidate's value in an Election: pass the value to Campaign")
@@ -193,7 +204,7 @@ func WithMetadata(m map[string]string) SharedOption {
 		}
 		return nil
 	}
-	return sharedOption{
+	return lockOption{
 		func(c *config) error { return add(&c.metadata) },
 		func(s *settings) error { return add(&s.metadata) },
 	}
@@ -206,46 +217,12 @@ func WithMetadata(m map[string]string) SharedOption {
 // The hold is renewed until then, so after a crash its lease blocks others for up to the TTL and the
 // grace from its last renewal, which may be past d. [Hold.AtRisk] warns of each hold that comes near
 // its limit.
-func WithMaxHold(d time.Duration) SharedOption {
+func WithMaxHold(d time.Duration) LockOption {
 	return policyOption(func(p *Policy) {
 		if p.MaxHold == 0 || d != 0 && d < p.MaxHold {
 			p.MaxHold = d
 		}
 	}, checkDuration("max_hold", d, 0, MaxTime))
-}
-
-// WithBarging replaces the queue: [Mutex.Lock] waits until the lock is free, and then takes it if
-// no other client is quicker. So a lock that is free only for moments may go to the same process
-// again and again, and some clients may wait for long. In return there are fewer requests, and no
-// handoff to a sleeping waiter. Contenders with and without barging can be mixed. Contenders in the
-// queue go first, since the lock is not free while they wait.
-//
-// A dead holder still blocks for its TTL and the grace. Use barging for work that any process may
-// do, as long as one does.
-func WithBarging() LockOption {
-	return lockOption(func(s *settings) error {
-		s.barging = true
-		return nil
-	})
-}
-
-// WithPriority sets the priority of a candidate in an [Election], from 1, the default, to
-// [MaxPriority]. The next leader is a waiting candidate of the highest priority; among equals, the
-// first one. A leader goes on leading when a candidate of a higher priority joins. To have that
-// candidate lead at once, request the leader's release by [Client.Revoke].
-//
-// A candidate yields if its turn comes while a candidate of a higher priority waits: it queues
-// again, behind all present candidates. Meanwhile no client takes it for the leader. If the
-// candidate of the higher priority then withdraws, candidates of equal priority may be ahead of the
-// one that yielded. If the candidate of the higher priority dies, no candidate leads until its TTL
-// and the grace are over, as after the death of a leader.
-func WithPriority(n int) LockOption {
-	return lockOption(func(s *settings) error {
-		if s.priority = n; n < 1 || n > MaxPriority {
-			return invalid("priority", n, "must be within 1..%d", MaxPriority)
-		}
-		return nil
-	})
 }
 
 // WithSlog sets the client's logger, with the levels debug, info, warn and error. By default the

@@ -154,20 +154,20 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 }
 
 // TestValidate: Validate returns nil for usable locks, and ErrInvalid for zero locks and for
-// options that their kind of lock does not have.
+// arguments that are not allowed.
 func TestValidate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		for _, fine := range []error{
-			a.Mutex("x", lock.WithBarging()).Validate(), a.RWMutex("x").Validate(), a.Semaphore("x", lock.MaxPermits).Validate(),
-			a.Election("x", lock.WithPriority(2)).Validate(), a.All([]string{"y", "x"}).Validate(),
+			a.Mutex("x").WithBarging().Validate(), a.RWMutex("x").Validate(), a.Semaphore("x", lock.MaxPermits).Validate(),
+			a.Election("x").WithPriority(2).Validate(), a.All([]string{"y", "x"}).Validate(),
 		} {
 			mustBe(t, fine, nil)
 		}
 		for _, err := range []error{
 			new(lock.Mutex).Validate(), new(lock.RWMutex).Validate(), new(lock.Semaphore).Validate(), new(lock.Election).Validate(), new(lock.All).Validate(),
-			a.Mutex("x", lock.WithPriority(1)).Validate(), a.RWMutex("x", lock.WithBarging()).Validate(), a.Semaphore("x", 0).Validate(),
-			a.Election("x", lock.WithBarging()).Validate(), a.All([]string{"x", "x"}).Validate(), a.All(nil).Validate(),
+			a.Semaphore("x", 0).Validate(), a.Election("x").WithPriority(0).Validate(), a.Mutex("/x").WithBarging().Validate(),
+			a.All([]string{"x", "x"}).Validate(), a.All(nil).Validate(),
 		} {
 			mustBe(t, err, lock.ErrInvalid)
 		}
@@ -269,7 +269,7 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 func TestSameRefusal(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
-		barging := a.Mutex("x", lock.WithBarging(), lock.WithTTL(1))
+		barging := a.Mutex("x", lock.WithTTL(1)).WithBarging()
 		mustBe(w, second(barging.TryLock(w.ctx)), barging.Validate())
 		ended, cancel := context.WithCancel(w.ctx)
 		cancel()
@@ -304,4 +304,26 @@ func TestNoRoomForValue(t *testing.T) {
 func TestOneSASLUser(t *testing.T) {
 	user := lock.WithSASLDigest("u", "p")
 	fails(t, second(lock.Dial(t.Context(), []string{"127.0.0.1:1"}, user, user)), lock.ErrInvalid, "WithSASL", "must be given once")
+}
+
+// TestOptionsOfEveryLock: one slice of options fits a client and each kind of lock. A lock's own options
+// go before those of its client.
+func TestOptionsOfEveryLock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		opts := []lock.LockOption{lock.WithTTL(7 * time.Second), nil, lock.WithMetadata(map[string]string{"a": "1"})}
+		c, err := lock.Dial(w.ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), lock.WithDefaults(opts...))
+		w.ok(err)
+		defer c.Close()
+		r := w.record(w.lock(c, "x").EntryPath())
+		isTrue(t, r.TTL == 7000 && r.Metadata["a"] == "1", "record %+v", r)
+		equal(t, "TTL", w.record(w.lock(c, "y", lock.WithTTL(8*time.Second)).EntryPath()).TTL, 8000)
+		for _, err := range []error{
+			c.Mutex("x", opts...).Validate(), c.RWMutex("x", opts...).Validate(), c.Semaphore("x", 1, opts...).Validate(),
+			c.Election("x", opts...).Validate(), c.All([]string{"x"}, opts...).Validate(), c.Any([]string{"x"}, opts...).Validate(),
+		} {
+			mustBe(t, err, nil)
+		}
+		_, err = lock.Dial(w.ctx, w.Servers(), lock.WithDefaults(lock.WithTTL(1)))
+		fails(t, err, lock.ErrInvalid, "ttl 1ns: must be at least 100ms")
+	})
 }

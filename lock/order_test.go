@@ -40,7 +40,7 @@ func (s *script) way(name string) (take, try taking) {
 	case 'm':
 		return c.Mutex("x").Lock, c.Mutex("x").TryLock
 	case 'x':
-		m := c.Mutex("x", lock.WithBarging())
+		m := c.Mutex("x").WithBarging()
 		return m.Lock, m.TryLock
 	case 'r':
 		return c.RWMutex("x").RLock, c.RWMutex("x").TryRLock

@@ -137,7 +137,7 @@ func TestNodesBelowAtTheEndOfTheCounter(t *testing.T) {
 			"lock":          func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(w.ctx) },
 			"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
 			"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
-			"barge":         func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x", lock.WithBarging()).Lock(w.ctx) },
+			"barge":         func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").WithBarging().Lock(w.ctx) },
 		} {
 			subtest(t, way+" "+parent, locktest.Options{}, func(w *world) {
 				a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})), w.raw("other")
@@ -291,7 +291,7 @@ func TestTriesBehindDeadHolderAtTheEndOfTheCounter(t *testing.T) {
 		"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
 		"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
 		"barge": func(w *world, c *lock.Client) (unlocker, error) {
-			return c.Mutex("x", lock.WithBarging()).Lock(w.limited(10 * ttl))
+			return c.Mutex("x").WithBarging().Lock(w.limited(10 * ttl))
 		},
 	} {
 		subtest(t, way, locktest.Options{}, func(w *world) {

@@ -99,7 +99,7 @@ var patientCalls = map[string]call{
 	"TryLock":               on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").TryLock(ctx)) }),
 	"TryLock of a held one": on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("x").TryLock(ctx)) }),
 	"Lock, barging": on(func(ctx context.Context, c *lock.Client) error {
-		return second(c.Mutex("y", lock.WithBarging()).Lock(ctx))
+		return second(c.Mutex("y").WithBarging().Lock(ctx))
 	}),
 	"Do":              on(func(ctx context.Context, c *lock.Client) error { return c.Mutex("y").Do(ctx, unreachable) }),
 	"TryDo":           on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").TryDo(ctx, unreachable)) }),
@@ -257,7 +257,7 @@ func TestEndedContext(t *testing.T) {
 			"Dial":                  second(lock.Dial(ctx, w.Servers(), w.options("b")...)),
 			"Do again":              a.Mutex("x").Do(ctx, unreachable),
 			"TryDo again":           second(a.Mutex("x").TryDo(ctx, unreachable)),
-			"Barge again":           second(a.Mutex("x", lock.WithBarging()).Lock(ctx)),
+			"Barge again":           second(a.Mutex("x").WithBarging().Lock(ctx)),
 			"RLock again":           second(rw.RLock(ctx)),
 			"TryRLock again":        second(rw.TryRLock(ctx)),
 			"RDo again":             rw.RDo(ctx, unreachable),
@@ -319,7 +319,7 @@ func TestCallEndedByClose(t *testing.T) {
 		held := w.lock(a, "held")
 		calls := map[string]func() error{
 			"Lock":     func() error { _, err := a.Mutex("m").Lock(ctx); return err },
-			"Barge":    func() error { _, err := a.Mutex("m", lock.WithBarging()).Lock(ctx); return err },
+			"Barge":    func() error { _, err := a.Mutex("m").WithBarging().Lock(ctx); return err },
 			"RLock":    func() error { _, err := a.RWMutex("rw").RLock(ctx); return err },
 			"All.Lock": func() error { _, err := a.All([]string{"x", "y"}).Lock(ctx); return err },
 			"Observe": func() (err error) {

@@ -15,7 +15,8 @@ type recipe struct {
 	name   string
 	kind   znode.Kind
 	settings
-	err error // the first mistake in the name or an option; every method returns it
+	barging bool  // no queue
+	err     error // the first mistake in the name or an option; every method returns it
 }
 
 // named is a recipe with the methods that all kinds of single locks export.
@@ -33,9 +34,6 @@ func (l *named) Validate() error { return l.r.validate() }
 // an ErrInvalid.
 func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
 	s, err := c.cfg.settingsFor(name, opts)
-	if err == nil && s.barging && kind != znode.Mutex {
-		err = invalid("option", "WithBarging", "is for a Mutex, and not for a lock of kind %s", kind)
-	}
 	return recipe{client: c, name: name, kind: kind, settings: s, err: err}
 }
 

@@ -213,7 +213,7 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 
 		leader, err := a.Election("e").Campaign(w.ctx, "a")
 		w.ok(err)
-		barging := w.lock(a, "barging", lock.WithBarging())
+		barging := w.take(a.Mutex("barging").WithBarging().Lock)
 		for name, h := range map[string]*lock.Hold{"e": leader.Hold, "barging": barging} {
 			revoked := h.Revoked()
 			w.revoke(b, name, name)

@@ -50,9 +50,6 @@ type config struct {
 type settings struct {
 	Policy
 	metadata map[string]string
-	barging  bool // no queue
-	elects   bool // the lock is an election
-	priority int  // priority of the election's candidates; 0: none given
 }
 
 func (s *settings) terms() lease.Terms {
@@ -143,9 +140,6 @@ func (c *config) settingsFor(name string, opts []LockOption) (settings, error) {
 		if err := o.setLock(&s); err != nil {
 			return s, fmt.Errorf("lock %q: %w", name, err)
 		}
-	}
-	if s.priority != 0 && !s.elects {
-		return s, fmt.Errorf("lock %q: %w", name, invalid("option", "WithPriority", "is for an Election"))
 	}
 	if err := s.Validate(); err != nil {
 		return s, fmt.Errorf("lock %q: %w", name, err)

@@ -224,11 +224,10 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	var get, try func(context.Context) (*lock.Hold, error)
 	switch t.kind {
 	case mutex:
-		var opts []lock.LockOption
+		m := w.locks.Mutex(t.lock)
 		if t.barge {
-			opts = append(opts, lock.WithBarging())
+			m = m.WithBarging()
 		}
-		m := w.locks.Mutex(t.lock, opts...)
 		get, try = m.Lock, m.TryLock
 	case rwMutex:
 		rw := w.locks.RWMutex(t.lock)
@@ -241,7 +240,7 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 		try = func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, t.weight) }
 	case election:
 		w.stood++
-		l, err := w.locks.Election(t.lock, lock.WithPriority(t.priority)).Campaign(ctx, fmt.Sprintf("%s/%d", w.name(), w.stood))
+		l, err := w.locks.Election(t.lock).WithPriority(t.priority).Campaign(ctx, fmt.Sprintf("%s/%d", w.name(), w.stood))
 		if err != nil {
 			return nil, err
 		}

@@ -159,11 +159,10 @@ func New(locks *lock.Client, name string, schedule Schedule, opts Options) (*Job
 		return nil, err
 	}
 	// With barging a replica waits without an entry, so its crash delays no other replica.
-	barging := append([]lock.LockOption{lock.WithBarging()}, opts.Lock...)
 	j := &Job{
 		plan: plan{newTicks(schedule), opts.AtLeastOnce, opts.Missed, opts.Limit, opts.Late, opts.Overlap},
 		name: name, path: path + "/" + name,
-		locks: locks, tree: tree, mutex: locks.Mutex("jobs/"+name, barging...),
+		locks: locks, tree: tree, mutex: locks.Mutex("jobs/"+name, opts.Lock...).WithBarging(),
 		lockOpts: opts.Lock, report: opts.Report,
 	}
 	if j.limit == 0 {

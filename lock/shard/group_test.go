@@ -350,7 +350,7 @@ func TestNewerPlan(t *testing.T) {
 		w.mustOwn(10*time.Second, "map[a:2]")
 		w.start(w.dial("b"), w.work("b"))
 		w.mustOwn(20*time.Second, "map[a:1 b:1]")
-		newer, err := w.dial("n").Election(group+"/plan", lock.WithPriority(2)), error(nil)
+		newer, err := w.dial("n").Election(group+"/plan").WithPriority(2), error(nil)
 		leads := make(chan *lock.Leadership)
 		go func() {
 			l, err := newer.Campaign(w.Ctx, `{"reads":2,"id":"abcdefgh","shards":2,"weight":1,"plan":"2 what is this"}`)

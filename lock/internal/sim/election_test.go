@@ -43,10 +43,10 @@ func (s *sim) newValue(label string) string {
 // mutex.
 func (p *process) wayOfChair(one step, label string, c *client, opts []lock.LockOption) way {
 	m := c.Mutex(chair, opts...)
-	if priority := one.number("priority"); priority > 0 {
-		opts = append(slices.Clone(opts), lock.WithPriority(priority))
-	}
 	e := c.Election(chair, opts...)
+	if priority := one.number("priority"); priority > 0 {
+		e = e.WithPriority(priority)
+	}
 	return way{elects: true, try: m.TryLock, lock: func(ctx context.Context) (*lock.Hold, error) {
 		value := p.newValue(label)
 		l, err := e.Campaign(ctx, value)

@@ -50,11 +50,11 @@ func (p *process) way(one step, label string, c *client, name string, opts []loc
 		}
 		return way{lock: m.Lock, try: m.TryLock}
 	}
+	m := c.Mutex(name, opts...)
 	if one.has("barge") {
-		opts = append(opts, lock.WithBarging())
+		m = m.WithBarging()
 		p.count("barged")
 	}
-	m := c.Mutex(name, opts...)
 	return way{lock: m.Lock, try: m.TryLock}
 }
 

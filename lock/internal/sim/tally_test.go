@@ -90,7 +90,7 @@ func (t tally) String() string {
 func isAnchor(node string) bool { _, ok := znode.AnchorOf(node); return ok }
 
 // severalLocks reports whether the paths are of at least two locks. Such a transaction is one of a
-// LockAll, or shared by several calls.
+// All, or shared by several calls.
 func severalLocks(paths []string) bool {
 	locks := map[string]bool{}
 	for _, p := range paths {
