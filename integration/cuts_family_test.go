@@ -55,7 +55,7 @@ func downgrade(c *cut) {
 	h := c.take(c.victim)
 	leave := c.enter(h)
 	c.begin()
-	err := h.Downgrade(c.ctx)
+	err := c.victim.RWMutex(h.Name()).Downgrade(c.ctx, h)
 	c.end()
 	if err == nil {
 		data, _, err := c.raw.Get(h.EntryPath())

@@ -91,7 +91,7 @@ func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 		leave()
 		if r.IntN(2) == 0 {
 			leave := h.enter(t, 1)
-			err = hold.Downgrade(b.ctx)
+			err = rw.Downgrade(b.ctx, hold)
 			leave()
 			if err != nil {
 				return err

@@ -15,6 +15,11 @@ func init() {
 		}
 		return h.e.Describe(ctx, metadata)
 	}
+	access.HoldOf = func(leadership any) any {
+		l := leadership.(*Leadership)
+		return &Hold{hold{client: l.client, e: l.e, t: l.t}}
+	}
+	access.LeadershipOf = func(hold any) any { return &Leadership{&hold.(*Hold).hold} }
 	access.OfToken = func(token any) access.Token { return token.(Token).parts }
 	access.MakeToken = func(parts access.Token) any { return Token{parts} }
 }

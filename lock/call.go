@@ -130,7 +130,7 @@ func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite boo
 		t.leave()
 		return nil, err
 	}
-	return &Hold{client: c, e: e, t: t}, nil
+	return &Hold{hold{client: c, e: e, t: t}}, nil
 }
 
 // notTaken wraps the error of a call that did not get the named lock. If another contender was in

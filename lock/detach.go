@@ -110,7 +110,7 @@ func (h *Hold) Ticket() (Ticket, error) {
 }
 
 // mayMove returns an error if the hold cannot continue in another process.
-func (h *Hold) mayMove() error {
+func (h *hold) mayMove() error {
 	if h.leads() {
 		return h.cannot("is a leadership, which cannot go on in another process: resign, and campaign there")
 	}
@@ -118,7 +118,7 @@ func (h *Hold) mayMove() error {
 }
 
 // cannot returns an ErrInvalid with the rule that forbids a call for this hold.
-func (h *Hold) cannot(rule string, args ...any) error {
+func (h *hold) cannot(rule string, args ...any) error {
 	return invalid("hold of", fmt.Sprintf("%q", h.Name()), rule, args...)
 }
 
@@ -128,7 +128,7 @@ func (h *Hold) cannot(rule string, args ...any) error {
 //
 // The options are those of [Client.Mutex], for the ticket's lock. After the attach, the TTL is that
 // of the options or the policy, and max_hold counts from the attach. A hold for writing that was
-// downgraded stays one for reading, even with an earlier ticket: see [Hold.Reads].
+// downgraded stays one for reading, even with an earlier ticket: see [RWMutex.Reads].
 //
 // If several clients attach with one ticket, one succeeds. The other clients, and later ones, get
 // [ErrAttached]. If the entry was unlocked or force-released, or no client attached in time, the

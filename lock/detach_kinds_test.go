@@ -66,7 +66,7 @@ func TestDetachOfEachKind(t *testing.T) {
 				a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
 				h := w.take(l.take(a))
 				if l.downgrade {
-					w.ok(h.Downgrade(w.ctx))
+					w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
 				}
 				var beside *lock.Hold
 				if l.beside != nil {
@@ -94,7 +94,7 @@ func TestDetachOfEachKind(t *testing.T) {
 				if got.Token().Parts().Czxid != h.Token().Parts().Czxid || got.Token().Parts().Incarnation != 1 || pathOf(got) != pathOf(h) {
 					w.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
 				}
-				isTrue(w, got.Reads() == (l.downgrade || l.name == "to read"), "it reads: %v", got.Reads())
+				isTrue(w, lock.RWMutexOf(got).Reads(got) == (l.downgrade || l.name == "to read"), "it reads: %v", lock.RWMutexOf(got).Reads(got))
 				r := w.record(pathOf(got))
 				isTrue(w, r.Owner == "c" && !r.Detached && r.Shared == l.downgrade && r.AcquiredAt != 0, "the entry tells %+v", r)
 				if beside != nil {
@@ -140,7 +140,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 					} else {
 						h := w.take(l.take(a))
 						if l.downgrade {
-							w.ok(h.Downgrade(w.ctx))
+							w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
 						}
 						ticket = w.detach(h, 6*ttl)
 					}

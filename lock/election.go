@@ -108,7 +108,7 @@ func (e *Election) campaign(ctx context.Context, value string, how how) (*Leader
 	if err != nil {
 		return nil, err
 	}
-	return &Leadership{h}, nil
+	return &Leadership{&h.hold}, nil
 }
 
 // withValue returns m with the value of a candidate added. It fails if the result is not allowed as
@@ -123,18 +123,19 @@ func withValue(m map[string]string, value string) (map[string]string, error) {
 	return with, nil
 }
 
-// Leadership is the hold of a leader. It has the methods of [Hold], but cannot be detached. It ends
-// before another candidate leads, and its token is higher than those of all earlier leaders. A
-// [Mutex.Lock] of the same name, with the context of the leadership, returns another handle on it.
-type Leadership struct{ *Hold }
+// Leadership is the hold of a leader. It has the methods of all holds, see [Hold], but cannot be
+// detached. It ends before another candidate leads, and its token is higher than those of all earlier
+// leaders. A [Mutex.Lock] of the same name, with the context of the leadership, returns another handle
+// on it.
+type Leadership struct{ *hold }
 
 // leads reports whether the hold is a leadership.
-func (h *Hold) leads() bool {
+func (h *hold) leads() bool {
 	_, ok := h.e.TermsNow().Metadata[znode.ValueKey]
 	return ok
 }
 
-// Resign ends the leadership. It is [Hold.Unlock].
+// Resign ends the leadership. It is [Leadership.Unlock].
 func (l *Leadership) Resign() error { return l.Unlock() }
 
 // Proclaim changes the value, and waits until all clients can see it. The limits are those of

@@ -169,7 +169,7 @@ func TestLeaderDeadForLong(t *testing.T) {
 		w.ok(err)
 		atMost(w, "it took", time.Since(begun), 24*latency)
 		w.Heal("a")
-		w.finish(l.Hold)
+		w.finish(lock.HoldOf(l))
 	})
 }
 

@@ -81,7 +81,7 @@ func TestObserve(t *testing.T) {
 		for i, c := range []*lock.Client{a, b, a} { // with and without a parent
 			h := w.leads(w.campaign(w.ctx, c, fmt.Sprint(i)), fmt.Sprint(i))
 			settle()
-			w.ok((&lock.Leadership{Hold: h}).Proclaim(w.ctx, fmt.Sprint(i, "+")))
+			w.ok(lock.LeadershipOf(h).Proclaim(w.ctx, fmt.Sprint(i, "+")))
 			time.Sleep(2 * ttl)
 			w.unlock(h)
 			time.Sleep(time.Duration(i) * ttl)

@@ -33,7 +33,7 @@ func holdOf(l *lock.Leadership, err error) (*lock.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.Hold, nil
+	return lock.HoldOf(l), nil
 }
 
 // leader returns the value of the leader that c sees, "" if there is none.
@@ -107,7 +107,7 @@ func TestElectionAndMutex(t *testing.T) {
 		mustBe(t, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		mustBe(t, second(leader.Detach(w.ctx, 0)), lock.ErrInvalid)
 		fails(t, second(leader.Ticket()), lock.ErrInvalid, `hold of "x"`, "leadership", "resign")
-		mustBe(t, leader.Downgrade(w.ctx), lock.ErrInvalid)
+		mustBe(t, b.RWMutex("x").Downgrade(w.ctx, leader), lock.ErrInvalid)
 		w.alive(leader)
 		mustBe(t, second(b.Election("x").Campaign(leader.Context(), "again")), lock.ErrInvalid)
 		again, err := b.Mutex("x").Lock(leader.Context())

@@ -197,7 +197,7 @@ func ExampleRWMutex() {
 	defer hold.Unlock()
 	_, err := catalog.TryRLock(ctx)
 	fmt.Println("a reader beside a writer:", errors.Is(err, lock.ErrHeld))
-	check(hold.Downgrade(ctx))
+	check(catalog.Downgrade(ctx, hold))
 	reader := must(catalog.TryRLock(ctx))
 	defer reader.Unlock()
 	fmt.Println("a reader after the downgrade:", reader.Remaining() > 0)

@@ -33,6 +33,15 @@ func TokenOf(parts TokenParts) Token { return Token{parts} }
 // Parts returns the parts of the token.
 func (t Token) Parts() TokenParts { return t.parts }
 
+// HoldOf returns another handle on a leadership, which ends with it. Unlock the one or resign the other.
+func HoldOf(l *Leadership) *Hold { return access.HoldOf(l).(*Hold) }
+
+// LeadershipOf returns the leadership of a hold that HoldOf has returned.
+func LeadershipOf(h *Hold) *Leadership { return access.LeadershipOf(h).(*Leadership) }
+
+// RWMutexOf returns the lock of a hold.
+func RWMutexOf(h *Hold) *RWMutex { return h.client.RWMutex(h.Name()) }
+
 // Session returns the id of the client's present session.
 func (c *Client) Session() int64 { return c.conn.Session() }
 

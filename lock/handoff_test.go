@@ -429,7 +429,7 @@ func TestHandoffAmongWriters(t *testing.T) {
 		settle()
 		w.wantCost("a handoff", w.cost("a", func() { w.unlock(h) }), map[string]int{}, 0)
 		h = w.expect(second).hold
-		w.ok(h.Downgrade(w.ctx))
+		w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
 		w.until("the writer joins", func() bool { return len(w.entries("x")) == 2 })
 		w.waits(third)
 		w.handOver(h, third)

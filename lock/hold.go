@@ -21,7 +21,10 @@ import (
 // a hold ended. [Hold.AtRisk] warns before a loss. [Hold.Revoked] delivers requests to release the
 // lock. Resources that the work changes should refuse an old [Hold.Token], because a paused process
 // checks nothing.
-type Hold struct {
+type Hold struct{ hold }
+
+// hold has the methods that all kinds of holds have.
+type hold struct {
 	client   *Client
 	e        *queue.Entry
 	t        *tenancy // nil unless the hold may share its entry with other readers
@@ -30,13 +33,13 @@ type Hold struct {
 }
 
 // Name returns the name of the lock.
-func (h *Hold) Name() string { return h.e.Lock() }
+func (h *hold) Name() string { return h.e.Lock() }
 
 // EntryPath returns the path of the hold's node in ZooKeeper, for logs.
-func (h *Hold) EntryPath() string { return h.e.Path }
+func (h *hold) EntryPath() string { return h.e.Path }
 
 // Token returns the fencing token of the hold.
-func (h *Hold) Token() Token {
+func (h *hold) Token() Token {
 	token := tokenOf(h.e)
 	if h.t != nil {
 		token.parts.Pass = h.t.pass
@@ -45,13 +48,13 @@ func (h *Hold) Token() Token {
 }
 
 // Metadata returns the entry's metadata, see [WithMetadata].
-func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.TermsNow().Metadata) }
+func (h *hold) Metadata() map[string]string { return maps.Clone(h.e.TermsNow().Metadata) }
 
 // Context returns a context that ends with the hold. Its cause is a [LostError] if the hold was
 // lost, [ErrUnlocked] if it was unlocked, and [ErrDetached] if it was detached. The context carries
 // the values of the context that the lock was taken with, but not its end. A call with the hold's
 // context re-enters the lock: see "Re-entry" in the doc of this package.
-func (h *Hold) Context() context.Context {
+func (h *hold) Context() context.Context {
 	if h.t != nil {
 		return h.t.ctx
 	}
@@ -59,7 +62,7 @@ func (h *Hold) Context() context.Context {
 }
 
 // carriedBy returns ctx with the hold added, so that calls with the result re-enter the lock.
-func (h *Hold) carriedBy(ctx context.Context) context.Context {
+func (h *hold) carriedBy(ctx context.Context) context.Context {
 	key := reentry{h.client, h.e.Lock()}
 	ctx = context.WithValue(ctx, key, h.e)
 	if h.t != nil {
@@ -69,16 +72,16 @@ func (h *Hold) carriedBy(ctx context.Context) context.Context {
 }
 
 // Err returns nil while the hold lasts, then [ErrUnlocked], [ErrDetached] or a [LostError].
-func (h *Hold) Err() error {
+func (h *hold) Err() error {
 	if h.t != nil && h.t.ctx.Err() != nil {
 		return context.Cause(h.t.ctx)
 	}
 	return h.t.own(h.e.Err())
 }
 
-// check returns an error if the hold, this handle of it, or ctx has ended. Each method of Hold with
+// check returns an error if the hold, this handle of it, or ctx has ended. Each method of a hold with
 // a context calls it first.
-func (h *Hold) check(ctx context.Context, what string) error {
+func (h *hold) check(ctx context.Context, what string) error {
 	if err := h.ended(); err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (h *Hold) check(ctx context.Context, what string) error {
 }
 
 // ended returns the reason if the hold, or this handle of it, has ended; nil while it lasts.
-func (h *Hold) ended() error {
+func (h *hold) ended() error {
 	if err := h.Err(); err != nil || !h.unlocked.Load() {
 		return err
 	}
@@ -98,7 +101,7 @@ func (h *Hold) ended() error {
 // set forward, until a renewal confirms that the lease did not end meanwhile. Each call computes
 // the time from the clock, so the result is right even if the process was paused just before. A
 // pause may also follow the call; where that matters use [Hold.Token].
-func (h *Hold) Remaining() time.Duration {
+func (h *hold) Remaining() time.Duration {
 	if h.unlocked.Load() {
 		return 0
 	}
@@ -117,7 +120,7 @@ func (h *Hold) Remaining() time.Duration {
 // AtRisk in the select of a loop. Only one goroutine should receive from it. The channel is never
 // closed: select on the hold's context too. After the hold has ended, or after Unlock of this
 // handle, AtRisk returns nil.
-func (h *Hold) AtRisk() <-chan time.Duration {
+func (h *hold) AtRisk() <-chan time.Duration {
 	if h.unlocked.Load() {
 		return nil
 	}
@@ -131,7 +134,7 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 // A ttl outside of [MinTTL] and the policy's MaxTTL is an [ErrInvalid]. If the hold has ended,
 // Extend returns the reason. A reader that shares its entry, see [WithLocalWindow], cannot shorten
 // the lease of the other readers.
-func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
+func (h *hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := h.check(ctx, "extend"); err != nil {
 		return err
 	}
@@ -158,7 +161,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 // [UnlockError], and the entry is deleted later, or expires. If the hold was lost before, Unlock
 // returns its [LostError]; if it was unlocked before, [ErrUnlocked]; if it was detached,
 // [ErrDetached].
-func (h *Hold) Unlock() error {
+func (h *hold) Unlock() error {
 	if h.unlocked.Swap(true) {
 		return ErrUnlocked
 	}
@@ -180,7 +183,7 @@ func (h *Hold) Unlock() error {
 // handle can still be applied, but not longer than until end. leaves reports whether the caller
 // must delete the entry: the handle was the last one, and the entry was not handed off locally. The
 // error says why the hold had ended before, or is an UnlockError because a transaction is in doubt.
-func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
+func (h *hold) giveBack(end time.Time) (leaves bool, err error) {
 	h.stopDelivery()
 	h.t.leave()
 	last, err := h.e.Release(&h.unlocked, end)

@@ -25,7 +25,7 @@ type Holds struct {
 func newHolds(c *Client, es []*queue.Entry) *Holds {
 	hs := &Holds{client: c, each: make([]*Hold, len(es))}
 	for i, e := range es {
-		hs.each[i] = &Hold{client: c, e: e}
+		hs.each[i] = &Hold{hold{client: c, e: e}}
 	}
 	return hs
 }

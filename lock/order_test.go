@@ -78,7 +78,7 @@ func (s *script) do(what string, names ...string) {
 			mustBe(s, s.outcome(s.waiting[name]).err, context.Canceled, errGaveUp, lock.ErrHeld)
 			delete(s.waiting, name)
 		case "downgrade":
-			s.ok(s.held(name).Downgrade(s.ctx))
+			s.ok(lock.RWMutexOf(s.held(name)).Downgrade(s.ctx, s.held(name)))
 		case "die":
 			s.kill(name[1:2])
 		case "leave":

@@ -60,7 +60,7 @@ var otherSuites = []otherSuite{
 		{"testGetParticipantNodes", participants, ""},
 		{"testThatUpgradingIsDisallowed", noUpgrade, "`ErrUpgrade` at once, not after the timeout"},
 		{"testThatDowngradingRespectsThreads", downgradingRespectsOthers, ""},
-		{"testDowngrading", downgrading, "`Hold.Downgrade`"},
+		{"testDowngrading", downgrading, "`RWMutex.Downgrade`"},
 		{"testContendingDowngrading", contendingDowngrading, ""},
 		{"testBasic", readersAndWriters, ""},
 		{"testSetNodeData", metadataCopied, "`WithMetadata`"},
@@ -448,7 +448,7 @@ func downgrading(w *world) {
 	m := w.client("a").RWMutex("x")
 	h, err := m.Lock(w.ctx)
 	w.ok(err)
-	w.ok(h.Downgrade(w.ctx))
+	w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
 	other, err := w.client("b").RWMutex("x").RLock(w.ctx)
 	w.ok(err)
 	w.finish(h, other)
@@ -458,7 +458,7 @@ func contendingDowngrading(w *world) {
 	h, err := w.client("a").RWMutex("x").Lock(w.ctx)
 	w.ok(err)
 	writer := w.join("x", w.client("b").RWMutex("x").Lock)
-	w.ok(h.Downgrade(w.ctx))
+	w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
 	time.Sleep(time.Minute)
 	w.waits(writer)
 	w.unlock(h)

@@ -268,8 +268,8 @@ func TestEndedContext(t *testing.T) {
 			"All.Do again":          a.All([]string{"1", "2"}).Do(ctx, unreachable),
 			"Leader, of one":        second(a.Election("e").Leader(ctx)),
 			"Proclaim":              leads.Proclaim(ctx, "y"),
-			"Downgrade":             writes.Downgrade(ctx),
-			"Downgrade of a reader": reads.Downgrade(ctx),
+			"Downgrade":             a.RWMutex("w").Downgrade(ctx, writes),
+			"Downgrade of a reader": rw.Downgrade(ctx, reads),
 		}
 		// Errors of package admin may also be ErrUnavailable, because its calls have not waited for
 		// a session.
@@ -286,7 +286,7 @@ func TestEndedContext(t *testing.T) {
 		for c, err := range a.Election("e").Observe(ctx) {
 			isTrue(t, errors.Is(err, context.Canceled) && c == (lock.Candidate{}), "Observe: %+v, %v", c, err)
 		}
-		isTrue(t, held.Err() == nil && leads.Remaining() != 0 && !writes.Reads(), "%v, leads %v, reads %v", held.Err(), leads.Remaining() > 0, writes.Reads())
+		isTrue(t, held.Err() == nil && leads.Remaining() != 0 && !a.RWMutex("w").Reads(writes), "%v, leads %v, reads %v", held.Err(), leads.Remaining() > 0, a.RWMutex("w").Reads(writes))
 	})
 }
 

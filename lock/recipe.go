@@ -85,7 +85,7 @@ func (r *recipe) tryDo(ctx context.Context, role znode.Role, f func(context.Cont
 	return runUnlessHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, try) }, f)
 }
 
-// held is a [Hold], or [Holds].
+// held is a [Hold], a [Leadership] or [Holds].
 type held interface {
 	Context() context.Context
 	Err() error

@@ -93,7 +93,7 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 // Later calls cost nothing, unless there is a request for the hold. A client that never calls
 // Revoked has no cost. While ZooKeeper is unreachable, requests are delayed. If an ACL forbids the
 // read, the client logs that, once a minute.
-func (h *Hold) Revoked() <-chan Revocation {
+func (h *hold) Revoked() <-chan Revocation {
 	if h.unlocked.Load() || h.Err() != nil {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (c *Client) ended(e *queue.Entry, why error) {
 
 // stopDelivery stops the delivery of warnings and requests to an unlocked handle. If the handle has
 // a request, the entry is not handed off locally.
-func (h *Hold) stopDelivery() {
+func (h *hold) stopDelivery() {
 	h.e.Unwarn(h)
 	if h.client.inbox.Forget(h.e.Path, h) {
 		h.e.Pin()

@@ -170,7 +170,7 @@ func TestRevokeOfEachKind(t *testing.T) {
 		reader := w.callers(w.ctx, 1, b.RWMutex("rw").RLock)[0]
 		w.revoke(b, "rw", "writer")
 		expect("writer", writes)
-		w.ok(wr.Downgrade(w.ctx))
+		w.ok(lock.RWMutexOf(wr).Downgrade(w.ctx, wr))
 		beside := w.expect(reader).hold
 		w.hearsNothing(beside.Revoked())
 		w.revoke(b, "rw", "both")
@@ -214,7 +214,7 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 		leader, err := a.Election("e").Campaign(w.ctx, "a")
 		w.ok(err)
 		barging := w.take(a.Mutex("barging").WithBarging().Lock)
-		for name, h := range map[string]*lock.Hold{"e": leader.Hold, "barging": barging} {
+		for name, h := range map[string]*lock.Hold{"e": lock.HoldOf(leader), "barging": barging} {
 			revoked := h.Revoked()
 			w.revoke(b, name, name)
 			w.hearsOf(revoked, name)

@@ -27,7 +27,7 @@ import (
 //	or Lock                                                    no other writer is in the way
 //	Client.Revoke             each reader's Revoked receives   Revoked receives the request; your
 //	                          a request; your program decides  program decides
-//	Hold.Downgrade            nothing changes                  readers enter beside it; it keeps its
+//	RWMutex.Downgrade         nothing changes                  readers enter beside it; it keeps its
 //	                                                           place, and its token
 //	Hold.Detach               goes on where a client attaches, the same
 //	                          unless other readers of this
@@ -107,12 +107,17 @@ func (m *RWMutex) TryDo(ctx context.Context, f func(context.Context) error) (ran
 	return m.r.tryDo(ctx, znode.Writer, f)
 }
 
-// Reads reports whether the hold is an [RWMutex]'s hold for reading: [RWMutex.RLock] acquired it,
-// or [Hold.Downgrade] made it one. An RLock that re-enters a hold for writing returns a hold for
-// writing. Detach and Attach do not change the result.
-func (h *Hold) Reads() bool { return h.e.Reads() }
+// Reads reports whether the hold of this lock is for reading: [RWMutex.RLock] acquired it, or
+// [RWMutex.Downgrade] made it one. An RLock that re-enters a hold for writing returns a hold for
+// writing. Detach and Attach do not change the result. It is false for a hold of another lock.
+func (m *RWMutex) Reads(h *Hold) bool { return m.owns(h) && h.e.Reads() }
 
-// Downgrade turns an [RWMutex]'s hold for writing into a hold for reading, without a gap: no client
+// owns reports whether the hold is of this lock, taken with the same client.
+func (m *RWMutex) owns(h *Hold) bool {
+	return h != nil && h.client == m.r.client && h.Name() == m.r.name && h.e.Kind == znode.RW
+}
+
+// Downgrade turns a hold of this lock for writing into a hold for reading, without a gap: no client
 // can write in between. From the call on the holder must not write any more, whatever Downgrade
 // returns. Readers right behind the hold enter, and so do later readers unless a writer waits
 // before them. The hold keeps its context and token, and its lease is renewed. There is no way
@@ -121,14 +126,18 @@ func (h *Hold) Reads() bool { return h.e.Reads() }
 // Downgrade waits until ZooKeeper has acknowledged the write. If ctx had ended before the call,
 // Downgrade returns the context's error, and nothing changes. If ctx ends while Downgrade waits,
 // the hold is already for reading, and the next renewal lets readers in. A hold for reading stays
-// as it is. For a hold of another kind of lock, or with other handles that may be writing,
-// Downgrade fails with [ErrInvalid]. If the hold has ended, Downgrade returns the reason.
-func (h *Hold) Downgrade(ctx context.Context) error {
+// as it is. For a hold of another lock or client, or with other handles that may be writing, Downgrade
+// fails with [ErrInvalid]. If the hold has ended, Downgrade returns the reason.
+func (m *RWMutex) Downgrade(ctx context.Context, h *Hold) error {
+	if err := m.r.validate(); err != nil {
+		return err
+	}
+	if !m.owns(h) {
+		return invalid("hold", "to downgrade", "must be of this lock %q, and taken with the same client", m.r.name)
+	}
 	switch err := h.check(ctx, "downgrade"); {
 	case err != nil:
 		return err
-	case h.e.Kind != znode.RW:
-		return h.cannot("is of a %s: only a hold of an RWMutex can be downgraded", h.e.Kind)
 	case h.e.Name().Role == znode.Shared:
 		return nil
 	}

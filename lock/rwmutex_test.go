@@ -150,7 +150,7 @@ func TestDowngrade(t *testing.T) {
 		queue, _ := w.queueOf("rwr")
 		w.waits(queue[0])
 		for range 2 {
-			mustBe(t, h.Downgrade(w.ctx), nil)
+			mustBe(t, a.Downgrade(w.ctx, h), nil)
 			isTrue(t, h.Remaining() != 0 && h.Token() == token, "downgraded, the hold is valid: %v, its token %v, was %v", h.Remaining() > 0, h.Token(), token)
 		}
 		r := w.expect(queue[0]).hold
@@ -172,7 +172,7 @@ func TestDowngradeBesideALocalWriter(t *testing.T) {
 		writer := start(func() (*lock.Hold, error) { return a.Lock(w.ctx) })
 		settle()
 		reader := w.join("x", b.RLock)
-		w.ok(h.Downgrade(w.ctx))
+		w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
 		r := w.expect(reader).hold
 		w.unlock(h)
 		w.waits(writer)
@@ -191,7 +191,7 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 		reader, _ := w.queueOf("r")
 		w.kill("a")
 		ctx := w.limited(time.Second)
-		mustBe(t, h.Downgrade(ctx), context.DeadlineExceeded)
+		mustBe(t, a.Downgrade(ctx, h), context.DeadlineExceeded)
 		mustBe(t, second(a.Lock(h.Context())), lock.ErrUpgrade)
 		w.waits(reader[0])
 		w.Heal("a")
@@ -202,29 +202,33 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 	})
 }
 
-// TestDowngradeRefuses: Downgrade of a mutex, or of a hold with another handle, returns ErrInvalid
+// TestDowngradeRefuses: Downgrade of a hold of another lock, or with another handle, returns ErrInvalid
 // with the reason. Downgrade of an ended hold returns ErrUnlocked.
 func TestDowngradeRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
 		rw := c.RWMutex("x")
 		m := w.lock(c, "m")
-		fails(t, m.Downgrade(w.ctx), lock.ErrInvalid, "RWMutex", "mutex", "m")
+		for _, other := range []*lock.RWMutex{c.RWMutex("m"), rw, w.dial("b").RWMutex("m")} {
+			fails(t, other.Downgrade(w.ctx, m), lock.ErrInvalid, "must be of this lock")
+			isTrue(t, !other.Reads(m), "a mutex is read")
+		}
+		fails(t, rw.Downgrade(w.ctx, nil), lock.ErrInvalid, "must be of this lock")
 		w.unlock(m)
-		mustBe(t, m.Downgrade(w.ctx), lock.ErrUnlocked)
 
 		outer := w.take(rw.Lock)
 		inner, err := rw.Lock(outer.Context())
 		mustBe(t, err, nil)
-		fails(t, outer.Downgrade(w.ctx), lock.ErrInvalid, "other handle")
+		fails(t, rw.Downgrade(w.ctx, outer), lock.ErrInvalid, "other handle")
 		w.unlock(inner)
 		var none context.Context
-		mustBe(t, outer.Downgrade(none), lock.ErrInvalid)
-		mustBe(t, outer.Downgrade(w.ctx), nil)
+		mustBe(t, rw.Downgrade(none, outer), lock.ErrInvalid)
+		mustBe(t, rw.Downgrade(w.ctx, outer), nil)
 		w.unlock(outer)
 		r := w.take(rw.RLock)
-		mustBe(t, r.Downgrade(w.ctx), nil)
+		mustBe(t, rw.Downgrade(w.ctx, r), nil)
 		w.unlock(r)
+		mustBe(t, rw.Downgrade(w.ctx, r), lock.ErrUnlocked)
 	})
 }
 

@@ -41,7 +41,7 @@ func heldTogether(e *queue.Entry) bool {
 // hold's context has its values. If several readers can share the entry, holdOf also reports the
 // grant to the observers.
 func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
-	h := &Hold{client: c, e: e}
+	h := &Hold{hold{client: c, e: e}}
 	if !heldTogether(e) {
 		return h
 	}

@@ -31,7 +31,7 @@ const permitsMark = "="
 
 // ticket returns a ticket for the hold. lasts is the length of the entry's lease, which begins now;
 // 0 if the hold is not detached.
-func (h *Hold) ticket(lasts time.Duration) Ticket {
+func (h *hold) ticket(lasts time.Duration) Ticket {
 	c, e := h.client, h.e
 	t := Ticket{
 		root: c.cfg.root, lock: e.Lock(), kind: e.Kind, permits: h.permits,

@@ -69,7 +69,7 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //
 // The transaction also writes the hold's entry, so it renews the lease. Transactions of one
 // hold run one at a time, in turn with renewals. Each takes one request.
-func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
+func (h *hold) Txn(ctx context.Context, operations ...Op) error {
 	if err := h.check(ctx, "transaction by"); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 }
 
 // requests checks the operations, and returns the requests to send.
-func (h *Hold) requests(operations []Op) ([]any, error) {
+func (h *hold) requests(operations []Op) ([]any, error) {
 	if len(operations) == 0 {
 		return nil, invalid("operations", "[]", "must not be empty; Hold.Remaining and Hold.Extend tell whether the lock is held")
 	}
@@ -116,7 +116,7 @@ func (h *Hold) requests(operations []Op) ([]any, error) {
 	return requests, nil
 }
 
-func (h *Hold) checkOp(which string, op Op) error {
+func (h *hold) checkOp(which string, op Op) error {
 	root := h.client.cfg.root
 	const flags = zk.FlagEphemeral | zk.FlagSequence
 	_, reads := op.request.(*zk.CheckVersionRequest)

@@ -2,9 +2,9 @@
 package monotonic
 
 import (
-	"golang.org/x/sys/unix"
+	"time"
 
-	"github.com/holdfast-io/holdfast/lock"
+	"golang.org/x/sys/unix"
 )
 
 // Instant is a time on the machine's monotonic clock, in nanoseconds since some start. All processes
@@ -32,7 +32,7 @@ type Claim struct {
 // Ask returns the claim of a hold, or nil if the hold is not valid. Until is From plus the
 // remaining time, so Until is never after the end of the hold's lease. If the process was stopped
 // during the call, Until may already have passed.
-func Ask(h *lock.Hold) *Claim {
+func Ask(h interface{ Remaining() time.Duration }) *Claim {
 	from := Now()
 	left := h.Remaining()
 	to := Now()

@@ -160,7 +160,7 @@ func connectHoldfast(terms Terms, o opening, tell func(word, text string)) (memb
 	if o.kind == RW {
 		rw := locks.RWMutex(name)
 		m["lock"], m["rlock"] = take(rw.Lock), take(rw.RLock)
-		m["downgrade"] = with(func(h *lock.Hold) error { return h.Downgrade(context.Background()) })
+		m["downgrade"] = with(func(h *lock.Hold) error { return rw.Downgrade(context.Background(), h) })
 	}
 	return m, nil
 }

@@ -220,7 +220,7 @@ func (w *worker) do(t task) error {
 }
 
 // take takes the task's lock, or tries to.
-func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
+func (w *worker) take(ctx context.Context, t task) (anyHold, error) {
 	var get, try func(context.Context) (*lock.Hold, error)
 	switch t.kind {
 	case mutex:
@@ -240,11 +240,7 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 		try = func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, t.weight) }
 	case election:
 		w.stood++
-		l, err := w.locks.Election(t.lock).WithPriority(t.priority).Campaign(ctx, fmt.Sprintf("%s/%d", w.name(), w.stood))
-		if err != nil {
-			return nil, err
-		}
-		return l.Hold, nil
+		return w.locks.Election(t.lock).WithPriority(t.priority).Campaign(ctx, fmt.Sprintf("%s/%d", w.name(), w.stood))
 	}
 	if t.try {
 		return try(ctx)
@@ -252,10 +248,19 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	return get(ctx)
 }
 
+// anyHold is a [lock.Hold] or a [lock.Leadership].
+type anyHold interface {
+	Token() lock.Token
+	Metadata() map[string]string
+	Remaining() time.Duration
+	Err() error
+	Unlock() error
+}
+
 // act does the steps of a task with a hold. base has what all records of the hold share.
 type act struct {
 	*worker
-	hold *lock.Hold
+	hold anyHold
 	base record
 }
 
@@ -285,7 +290,7 @@ func (a *act) step(s step) (goOn bool, err error) {
 		if err := a.say(opShare, c, ""); err != nil {
 			return false, err
 		}
-		if err := a.hold.Downgrade(context.Background()); err != nil {
+		if err := a.locks.RWMutex(a.base.Lock).Downgrade(context.Background(), a.hold.(*lock.Hold)); err != nil {
 			return false, a.say(opLost, nil, classify(err))
 		}
 		return true, nil

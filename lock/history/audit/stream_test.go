@@ -58,9 +58,11 @@ func (s *scene) ok(err error) {
 	}
 }
 
+type unlocker interface{ Unlock() error }
+
 // hold makes one client hold a lock for seven seconds, and then another client, which waits
 // meanwhile. In seven seconds a hold is renewed.
-func (s *scene) hold(first, second func() (*lock.Hold, error)) {
+func (s *scene) hold(first, second func() (unlocker, error)) {
 	s.Helper()
 	h, err := first()
 	s.ok(err)
@@ -110,27 +112,21 @@ func play(t *testing.T) (log []txnlog.Txn) {
 }
 
 func (s *scene) locks() {
-	s.hold(func() (*lock.Hold, error) { return s.a.Mutex("mutex").Lock(s.Ctx) },
-		func() (*lock.Hold, error) { return s.b.Mutex("mutex").Lock(s.Ctx) })
-	s.hold(func() (*lock.Hold, error) { return s.a.RWMutex("pages").Lock(s.Ctx) },
-		func() (*lock.Hold, error) { return s.b.RWMutex("pages").RLock(s.Ctx) })
-	s.hold(func() (*lock.Hold, error) { return s.a.Semaphore("slots", 2).Acquire(s.Ctx, 2) },
-		func() (*lock.Hold, error) { return s.b.Semaphore("slots", 2).Acquire(s.Ctx, 1) })
+	s.hold(func() (unlocker, error) { return s.a.Mutex("mutex").Lock(s.Ctx) },
+		func() (unlocker, error) { return s.b.Mutex("mutex").Lock(s.Ctx) })
+	s.hold(func() (unlocker, error) { return s.a.RWMutex("pages").Lock(s.Ctx) },
+		func() (unlocker, error) { return s.b.RWMutex("pages").RLock(s.Ctx) })
+	s.hold(func() (unlocker, error) { return s.a.Semaphore("slots", 2).Acquire(s.Ctx, 2) },
+		func() (unlocker, error) { return s.b.Semaphore("slots", 2).Acquire(s.Ctx, 1) })
 
-	lead := func(c *lock.Client, value string) func() (*lock.Hold, error) {
-		return func() (*lock.Hold, error) {
-			l, err := c.Election("chair").Campaign(s.Ctx, value)
-			if err != nil {
-				return nil, err
-			}
-			return l.Hold, nil
-		}
+	lead := func(c *lock.Client, value string) func() (unlocker, error) {
+		return func() (unlocker, error) { return c.Election("chair").Campaign(s.Ctx, value) }
 	}
 	s.hold(lead(s.a, "A"), lead(s.b, "B"))
 
 	h, err := s.a.RWMutex("shared").Lock(s.Ctx)
 	s.ok(err)
-	s.ok(h.Downgrade(s.Ctx))
+	s.ok(s.a.RWMutex("shared").Downgrade(s.Ctx, h))
 	reader, err := s.b.RWMutex("shared").RLock(s.Ctx)
 	s.ok(err)
 	time.Sleep(7 * time.Second)

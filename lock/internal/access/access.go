@@ -18,9 +18,12 @@ import (
 var (
 	OfClient func(client any) Client
 	// Describe replaces the metadata of the hold's entry, and waits until ZooKeeper has acknowledged that.
-	Describe  func(ctx context.Context, hold any, metadata map[string]string) error
-	OfToken   func(token any) Token
-	MakeToken func(parts Token) any
+	Describe func(ctx context.Context, hold any, metadata map[string]string) error
+	// HoldOf returns another handle on a *Leadership, a *Hold, which ends with it; LeadershipOf the
+	// *Leadership of such a handle. They are for the simulation.
+	HoldOf, LeadershipOf func(any) any
+	OfToken              func(token any) Token
+	MakeToken            func(parts Token) any
 )
 
 // Client has the parts of a client that package admin uses.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -67,7 +68,7 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, way way) held {
 	if way.reads {
 		s.tally.count("holds for reading", 1)
 	}
-	if hold.Token().Parts().Pass > 0 {
+	if access.OfToken(hold.Token()).Pass > 0 {
 		s.tally.count("passed on", 1)
 	}
 	if name == slots {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/access"
 )
 
 // chair is an election. Sometimes it is taken as a mutex; then there is no leader.
@@ -58,7 +59,7 @@ func (p *process) wayOfChair(one step, label string, c *client, opts []lock.Lock
 		p.tally.count("elected", 1)
 		p.reignOf(l.Token()).granted = true
 		p.reignOf(l.Token()).told = append(p.reignOf(l.Token()).told, value)
-		return l.Hold, nil
+		return access.HoldOf(l).(*lock.Hold), nil
 	}}
 }
 
@@ -76,7 +77,7 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 	limited, cancel := p.limit(ctx, label, between(r, 0, p.ttl))
 	defer cancel()
 	begun := time.Now()
-	err := (&lock.Leadership{Hold: h.Hold}).Proclaim(limited, value)
+	err := access.LeadershipOf(h.Hold).(*lock.Leadership).Proclaim(limited, value)
 	p.inTime(label, "Proclaim", limited, begun)
 	p.say("%s: proclaims %s: %v", label, value, err)
 	switch {

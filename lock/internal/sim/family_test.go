@@ -247,10 +247,10 @@ func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h h
 	defer cancel()
 	h.reads.Store(true)
 	begun := time.Now()
-	err := h.Downgrade(limited)
+	err := h.client.RWMutex(pages).Downgrade(limited, h.Hold)
 	p.inTime(label, "Downgrade", limited, begun)
 	p.say("%s: %s downgraded: %v", label, h.Name(), err)
-	if limited.Err() != nil && !h.Reads() { // the context ended before
+	if limited.Err() != nil && !h.client.RWMutex(pages).Reads(h.Hold) { // the context ended before
 		h.reads.Store(false)
 		return
 	}
