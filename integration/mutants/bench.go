@@ -42,7 +42,7 @@ type result struct {
 	seed  string   // first seed with which the simulation fails; "": none
 	says  string   // output of that failure
 	tests []string // failed tests
-	err   error    // the mutant or its patch is unusable
+	err   error    // the mutant is unusable
 }
 
 func (r result) caughtBy() []string {

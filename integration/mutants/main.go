@@ -4,25 +4,17 @@
 //	mutants [-run REGEXP] [-seeds N] [-audit]
 //	mutants [-run REGEXP] -rename OLD=NEW
 //
-// The folder rooms has a text file for each part of the protocol. Each mutant in it names functions,
-// and says what to replace in them; README.md explains how to write one. Go's -overlay flag compiles
-// the changed files, so the checkout stays unchanged. The mutants share the test binaries. These have
-// all their functions, and each run selects one mutant. TestSimulation of lock/internal/sim runs with up
-// to N seeds, until a seed fails. N is 30 by default; with 0 the simulation does not run. The tests that the mutant
-// names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a test
-// failed. A simulation that panics or does not end has noticed nothing.
+// README.md explains the mutants, which the text files in the folder rooms have. The checkout stays
+// unchanged. One set of test binaries has all mutants, and each run selects one. First the unchanged
+// code must pass. Then, for each mutant, TestSimulation of lock/internal/sim runs with up to N seeds,
+// 30 by default, until a seed fails. The tests that the mutant names run too, and each must fail. A
+// simulation that panics or does not end has noticed nothing; a named test must not do so.
 //
-// Before that, the unchanged code must pass the same tests. A mutant is wrong if the code that it
-// replaces is not there, or if a named test passes, panics or does not end.
+// With -audit only the mutants run that have a line "wire: RULE", and only violations count that the
+// audit of the servers' log finds (package lock/history/audit): with the named tests of the packages
+// lock, lock/schedule and reaper, or else with the simulation. The audit must notice 90 % of them.
 //
-// With -audit only the mutants run that have a line "wire: RULE": they write what the protocol does
-// not permit. Only violations that the audit of the servers' log finds count (package
-// lock/history/audit). The audit first runs with the named tests of the packages lock,
-// lock/schedule and reaper. If it finds nothing there, it runs with the simulation. The audit must
-// notice 90 % of the mutants.
-//
-// With -rename it only writes to the rooms: in all functions, code and tests of the mutants, it replaces
-// an identifier by another one.
+// With -rename it replaces an identifier in the functions, the code and the tests of the mutants.
 //
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
 // survived or was wrong, and 2 for bad usage.

@@ -33,6 +33,7 @@ var mutantSelected, _ = strconv.Atoi(os.Getenv("MUTANT"))
 
 // source is a parsed source file, and what mutants change in it.
 type source struct {
+	path    string
 	text    string
 	file    *ast.File
 	inserts map[int]string // by offset
@@ -51,11 +52,10 @@ type function struct {
 	cases map[int]string // the calls of mutants' copies, by the mutants' numbers
 }
 
-// code has the functions of packages, and their sources.
+// code has the functions of packages.
 type code struct {
-	root    string
-	pkgs    map[string]map[string]*function // by folder, and by "Function" or "Type.Method"
-	sources map[string]*source              // by path
+	root string
+	pkgs map[string]map[string]*function // by folder, and by "Function" or "Type.Method"
 }
 
 // functions returns the functions of a package.
@@ -78,8 +78,7 @@ func (c *code) functions(pkg string) (map[string]*function, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &source{string(text), file, map[int]string{}, ""}
-		c.sources[path] = s
+		s := &source{path, string(text), file, map[int]string{}, ""}
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Body != nil {
 				functions[nameOf(f)] = &function{s, f, "", map[int]string{}}
@@ -208,14 +207,14 @@ func (f *function) callOf() string {
 
 // merge writes the changed source files to a folder, and returns them by the originals' paths.
 func merge(root, folder string, mutants []mutant) (replace map[string]string, err error) {
-	c := &code{root, map[string]map[string]*function{}, map[string]*source{}}
-	var failed []error
+	c, failed := &code{root, map[string]map[string]*function{}}, []error(nil)
 	for _, m := range mutants {
 		failed = append(failed, c.mutate(m))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return nil, err
 	}
+	changed := map[string][]byte{} // by path
 	for _, functions := range c.pkgs {
 		for _, f := range functions {
 			if len(f.cases) > 0 {
@@ -224,20 +223,15 @@ func merge(root, folder string, mutants []mutant) (replace map[string]string, er
 					text += fmt.Sprintf(" case %d: %s;", number, f.cases[number])
 				}
 				f.inserts[f.offset(f.decl.Body.Lbrace)+1] = text + " };"
+				changed[f.path] = f.with()
+				changed[filepath.Join(filepath.Dir(f.path), "mutant_selected.go")] = fmt.Appendf(nil, selection, f.file.Name.Name)
 			}
 		}
 	}
 	replace = map[string]string{}
-	put := func(path string, text []byte) error {
+	for path, text := range changed {
 		replace[path] = filepath.Join(folder, fmt.Sprintf("merged%d_%s", len(replace), filepath.Base(path)))
-		return os.WriteFile(replace[path], text, 0o600)
-	}
-	for path, s := range c.sources {
-		if len(s.inserts) == 0 {
-			continue
-		}
-		selected := filepath.Join(filepath.Dir(path), "mutant_selected.go")
-		if err := errors.Join(put(path, s.with()), put(selected, fmt.Appendf(nil, selection, s.file.Name.Name))); err != nil {
+		if err := os.WriteFile(replace[path], text, 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -249,8 +243,7 @@ func (s *source) with() []byte {
 	var text bytes.Buffer
 	last := 0
 	for _, at := range slices.Sorted(maps.Keys(s.inserts)) {
-		text.WriteString(s.text[last:at])
-		text.WriteString(s.inserts[at])
+		text.WriteString(s.text[last:at] + s.inserts[at])
 		last = at
 	}
 	text.WriteString(s.text[last:] + s.copies)
