@@ -207,6 +207,23 @@ type Event struct {
 	Zxid    int64 // last transaction of Member when it answered, or began to lead
 	Code    int32 // ZooKeeper's error code of the reply
 	Note    string
+	Ops     []EventOp // operations of a request with a path, more than one of a multi
+}
+
+// EventOp is one operation of a request, and the answer to it. The fields that the operation does not
+// have are zero.
+type EventOp struct {
+	Op         string // as Event.Op
+	Path       string
+	Version    int32  // the version that the request names; -1 means any
+	Sequential bool   // create
+	Watch      bool   // the request sets a watch
+	Data       []byte // what a create or setData writes, or a getData returns
+
+	Code     int32    // ZooKeeper's error code; if it is not 0, the following fields are zero
+	Created  string   // create: the path of the node
+	Stat     Stat     // of a setData, getData, exists or getChildren2
+	Children []string // getChildren, getChildren2
 }
 
 // String returns the event in one line.
@@ -280,7 +297,49 @@ func (s *serverConn) traceRequest(p pending, code int32, note string) {
 	ev := s.event("request")
 	ev.Number, ev.Op, ev.Paths = p.number, opName(p.code), p.paths()
 	ev.Zxid, ev.Code, ev.Note = s.member.tree.zxid, code, note
+	ev.Ops = s.eventOps(p, code)
 	s.e.trace(ev)
+}
+
+// eventOps returns the operations of a request for an event.
+func (s *serverConn) eventOps(p pending, code int32) (ops []EventOp) {
+	asked := p.ops
+	if p.code != opMulti {
+		asked = []op{p.op}
+	}
+	for i, o := range asked {
+		if o.path == "" {
+			continue
+		}
+		ev := EventOp{
+			Op: opName(o.code), Path: o.path, Version: o.version, Sequential: o.flags&flagSequential != 0,
+			Watch: o.watch, Data: bytes.Clone(o.data), Code: code,
+		}
+		if p.txn != nil && p.fault.Code == codeOK && i < len(p.txn.results) {
+			if ev.Code = p.txn.results[i].err; len(p.txn.changes) > 0 {
+				ev.Created, ev.Stat = p.txn.results[i].path, p.txn.results[i].stat
+			}
+		}
+		if n := s.member.tree.get(o.path); n != nil && p.txn == nil && ev.Code == codeOK {
+			ev.read(o.code, n)
+		}
+		ops = append(ops, ev)
+	}
+	return ops
+}
+
+// read sets the answer of a read.
+func (ev *EventOp) read(code int32, n *node) {
+	switch code {
+	case opGetData:
+		ev.Data, ev.Stat = bytes.Clone(n.data), n.stat()
+	case opExists:
+		ev.Stat = n.stat()
+	case opGetChildren2:
+		ev.Children, ev.Stat = n.childNames(), n.stat()
+	case opGetChildren:
+		ev.Children = n.childNames()
+	}
 }
 
 // traceWatch reports a watch's event.

@@ -82,24 +82,19 @@
 // ErrDenied and leaves nothing behind. An adopted parent that had no data is deleted only at the end
 // of its counter.
 //
-// # A handoff, request by request
+// # Worked examples
 //
-// Client a locks "x", which has no node, then client b. a unlocks, then b. A test compares the left
-// column with what the two send. "entry1" is <gen>-lock-0000000001.
+// Folder lock/testdata/wire has a transcript of each mechanism: requests, replies, watch events, and
+// the nodes afterwards. A test compares them with what clients send. Read free.txt, again.txt and
+// handoff.txt first; then local, shared, renewal, last, purge, readers, semaphore, all, election,
+// detach, revoke and txn.
 //
-//	a multi x anchor entry x    Create Create Create SetData. NumChildren 2: a is alone, and enters
-//	b multi x anchor entry x    refused: x exists
-//	b getData x                 x has a generation, and children
-//	b multi anchor entry x      Check Create SetData. NumChildren 3: entry1 holds the lock
-//	b getData entry1            with a watch. b now knows that entry1 was there with its own entry
-//	a multi entry1 anchor x     a unlocks. Refused at x, which b has written: the sure part remains
-//	b deleted entry1            the watch: the lone holder has gone, so b enters without a request
-//	a delete entry1             the same unlock, sent again at once. a owes a check of x
-//	b setData entry2            300 µs after the grant, which is now in the record
-//	b delete entry2             b unlocks. It has seen another contender, so x stays, and b owes a check
-//	a getData x                 a second after a's unlock: x has only its anchor
-//	a multi anchor x            Delete Delete
-//	b getData x                 gone
+//	a  multi, refused      a transaction of client a
+//	x                      the lock's node; "x on 2": on that version of it
+//	{mutex g1}             its data: the kind, and a name for the generation
+//	x/g1-lock-+            a sequential create; the reply shows the name
+//	{a, 10s, granted}      the record: owner, TTL, what else it says
+//	b  <- deleted x/...    a watch of b's fires
 //
 // # Admission
 //
