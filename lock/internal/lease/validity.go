@@ -90,7 +90,9 @@ func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.record
 func (e *Entry) Quiet() bool { return locked(e, func() bool { return e.writing == nil }) }
 
 // HeldSince returns the monotonic time of the grant; 0: not granted.
-func (e *Entry) HeldSince() time.Duration { return locked(e, func() time.Duration { return e.granted }) }
+func (e *Entry) HeldSince() time.Duration {
+	return locked(e, func() time.Duration { return e.granted })
+}
 
 // WrittenIn reports whether the last acknowledged write was made in that session. If so, the
 // session's server has seen all acknowledged writes of the entry.

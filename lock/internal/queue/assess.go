@@ -94,7 +94,9 @@ func (v *view) sight(ctx context.Context, n znode.Name, watch bool, prove proof)
 		}
 		before = v.sightingOf(before, znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat)), changed)
 		v.blocker(&Blocked{Path: v.path(n), Entry: &before.entry, Trouble: v.trouble})
-		v.removeOrphan(&before.entry)
+		if v.orphans.has(before.entry.Record.Attempt) {
+			v.removeOrphan(v.path(n), v.KeepParent, &v.Terms)
+		}
 		knew := v.Clock.Now()
 		verdict, wait := v.judge(before, knew)
 		before.expired, before.wait = verdict == znode.Expired, wait

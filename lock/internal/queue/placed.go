@@ -187,8 +187,8 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, exchanges
 	c.waiting = p.waits
 	c.placed = p
 	e, at, err := c.from(ctx, from, exchanges, j.Until)
-	if err == nil && c.Barging {
-		e, err = c.barge(ctx, e)
+	if err == nil && e == nil && c.Barging {
+		e, err = c.barge(ctx)
 	} else if err == nil {
 		e, err = c.obtain(ctx, e, at)
 	}

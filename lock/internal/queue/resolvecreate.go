@@ -116,7 +116,7 @@ func (ds drafts) remove() {
 		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(ds[0].attempt)).
 			Msg("an orphaned entry may have been created; it is deleted when it appears, or left to expire")
 	case found != nil:
-		c.Queue.removeOrphan(c.path(found.Name), c.KeepParent, &c.Terms)
+		c.removeOrphan(c.path(found.Name), c.KeepParent, &c.Terms)
 	default:
 		c.tidy.checkLater(c.parent, c.KeepParent)
 	}
@@ -164,11 +164,4 @@ func (o *orphans) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.since)
-}
-
-// removeOrphan deletes an entry, in the background, if its attempt is an orphan.
-func (v *view) removeOrphan(e *znode.Entry) {
-	if e.Record.Attempt != "" && v.orphans.has(e.Record.Attempt) {
-		v.Queue.removeOrphan(v.path(e.Name), v.KeepParent, &v.Terms)
-	}
 }

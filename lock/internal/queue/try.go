@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -48,17 +47,8 @@ func (r *Request) isOdd(n znode.Name) bool {
 }
 
 // barge takes the lock when it is free: it tries again each time that the last contender of the
-// queue has changed. If e is not nil, it is an entry of this process whose turn has come: barge
-// first tries to enter with e. The caller grants the entry.
-func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
-	if e != nil {
-		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
-			return e, nil
-		}
-		if e.withdraw(); !errors.Is(err, lease.ErrGone) {
-			return nil, err
-		}
-	}
+// queue has changed. The caller grants the entry.
+func (c *contender) barge(ctx context.Context) (e *Entry, err error) {
 	for {
 		if err = c.looksFree(ctx); err == nil {
 			if e, err = c.obtain(ctx, nil, position{}); err == nil {

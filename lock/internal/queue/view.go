@@ -25,7 +25,7 @@ type view struct {
 	known   map[string]*sighting // the last sighting of each entry that was read and is still listed, by name
 
 	counter int32           // of the parent, when it was last listed: the sequence of the next entry
-	copied  map[string]bool // copied entries, by name, see copiedFirst; nil: none
+	copied  map[string]bool // copied entries, by name, see copiedFirst
 
 	resizing int32  // number of permits when a resize began; 0: no resize
 	checked  string // generation whose number of permits was checked, and is not checked again; or anyGeneration
@@ -87,19 +87,16 @@ func (v *view) contenders(children []string, stat *zk.Stat) []znode.Name {
 // of one. It remembers them, because the counter may pass their numbers.
 func (v *view) copiedFirst(names []znode.Name) {
 	known := v.copied
-	v.copied = nil
+	v.copied = map[string]bool{}
 	for _, n := range names {
 		if n.Copied(v.counter) || known[n.Node] {
-			if v.copied == nil {
-				v.copied = map[string]bool{}
-			}
 			v.copied[n.Node] = true
 		}
 	}
-	if v.copied == nil {
+	if len(v.copied) == 0 {
 		return
 	}
-	if known == nil {
+	if len(known) == 0 {
 		v.Log.Warn().Str("lock", v.Lock).Int("copied", len(v.copied)).Int32("counter", v.counter).
 			Msg("the lock's node was copied with entries that its counter has not reached; waiting for these entries first")
 	}
