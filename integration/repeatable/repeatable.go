@@ -37,6 +37,23 @@ func runtime_rand() uint64 {
 }
 `
 
+// byAge is source text of package context.
+const byAge = `var born atomic.Uint64
+
+func byAge(children map[canceler]uint64) (sorted []canceler) {
+	for child, at := range children {
+		i := len(sorted)
+		sorted = append(sorted, child)
+		for ; i > 0 && children[sorted[i-1]] > at; i-- {
+			sorted[i] = sorted[i-1]
+		}
+		sorted[i] = child
+	}
+	return sorted
+}
+
+`
+
 // changes removes the randomness from the standard library.
 var changes = []change{
 	// These changes fix the order of maps and of a select's cases, and the hash of map keys.
@@ -45,6 +62,13 @@ var changes = []change{
 	{"runtime/rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
 	// A goroutine runs until it waits, however long that takes.
 	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
+	// The children of a context end in the order of their creation. A map of them has the order of
+	// their addresses, which differ from run to run.
+	{"context/context.go", "	children map[canceler]struct{} //", "	children map[canceler]uint64 //"},
+	{"context/context.go", "make(map[canceler]struct{})", "make(map[canceler]uint64)"},
+	{"context/context.go", "p.children[child] = struct{}{}", "p.children[child] = born.Add(1)"},
+	{"context/context.go", "for child := range c.children {", "for _, child := range byAge(c.children) {"},
+	{"context/context.go", "// A cancelCtx can be canceled.", byAge + "// A cancelCtx can be canceled."},
 	// These packages get random numbers from the runtime. The numbers must differ from each other.
 	{"math/rand/rand.go", randomOfRuntime, sequence},
 	{"math/rand/v2/rand.go", randomOfRuntime, sequence},

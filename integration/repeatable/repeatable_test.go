@@ -12,6 +12,7 @@ import (
 const chancy = `package main
 
 import (
+	"context"
 	"fmt"
 	"sync"
 )
@@ -38,6 +39,16 @@ func main() {
 	}
 	for key := range m {
 		fmt.Print(key, " ")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 100)
+	for i := range 100 {
+		context.AfterFunc(ctx, func() { ended <- i })
+	}
+	cancel()
+	fmt.Print("ended: ")
+	for range 100 {
+		fmt.Print(<-ended, " ")
 	}
 }
 `
@@ -72,7 +83,11 @@ func TestRepeatable(t *testing.T) {
 	if first, second := run("as-it-is", nil); bytes.Equal(first, second) {
 		t.Errorf("the program does the same each time by itself, and shows nothing: %s", first)
 	}
-	if first, second := run("repeatable", replace); !bytes.Equal(first, second) {
+	first, second := run("repeatable", replace)
+	if !bytes.Equal(first, second) {
 		t.Errorf("two runs differ:\n%s\n%s", first, second)
+	}
+	if !bytes.Contains(first, []byte(" 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 ")) {
+		t.Errorf("contexts do not end in the order of their creation: %s", first)
 	}
 }

@@ -150,7 +150,7 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 	}
 	names, ops := make([]string, len(paths)), make([]any, len(paths))
 	for i, path := range paths {
-		names[i] = znode.Anchor(znode.NewID())
+		names[i] = znode.Anchor(znode.FormatID(t.c.Random.Uint64()))
 		ops[i] = &zk.CreateRequest{Path: path + "/" + names[i], Data: znode.AnchorData{}.Encode(), Acl: zk.WorldACL(zk.PermRead)}
 	}
 	lost, err := t.send(ctx, ops)

@@ -35,6 +35,8 @@ type Client struct {
 	Owner string   // owner in the client's records
 	Host  string   // host in the client's records
 	ACL   []zk.ACL // ACL of the nodes that the client creates
+	// Random makes ids. It is safe for concurrent use.
+	Random *rand.Rand
 }
 
 // Token has the parts of a fencing token.
