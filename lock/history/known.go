@@ -2,6 +2,7 @@ package history
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
@@ -137,6 +138,23 @@ func (m *Machine) dispute(t *txnlog.Txn) {
 			}
 		}
 	}
+}
+
+// contradicted returns the lock whose node the transaction writes as of another generation, which only a new
+// node can be of; nil if there is none.
+func (m *Machine) contradicted(t *txnlog.Txn) *queue {
+	for i := range t.Ops {
+		op := &t.Ops[i]
+		name, ok := m.name(op.Path)
+		if q := m.locks[name]; ok && op.Kind == txnlog.OpSetData && q != nil && q.data != 0 && !q.adopted && q.sure() && q.data != digestOf(op.Data, nil) {
+			p, err := znode.DecodeParent(op.Data)
+			made := slices.ContainsFunc(t.Ops[:i], func(o txnlog.Op) bool { return o.Kind == txnlog.OpCreate && o.Path == op.Path })
+			if err == nil && p.Kind.IsLock() && !p.Adopted && !made {
+				return q
+			}
+		}
+	}
+	return nil
 }
 
 // restored tells that the servers' data was replaced before this transaction, which contradicts what

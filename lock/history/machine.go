@@ -133,6 +133,9 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 		m.dispute(t)
 		return
 	}
+	if q := m.contradicted(t); q != nil {
+		m.restored(q)
+	}
 	wrote := false
 	for i := range t.Ops {
 		op := &t.Ops[i]

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -428,6 +429,37 @@ func TestRestored(t *testing.T) {
 	wanted := []string{"1s restored l", "1s vanished l x", "1s made l by=y", "1s joined l y", "1s granted l y", "2s vanished m x", "2s made m by=y", "2s joined m y", "2s granted m y"}
 	if !slices.Equal(kinds, wanted) {
 		t.Errorf("got %q\nwant %q", kinds, wanted)
+	}
+}
+
+// TestRestoredParent: a join of a lock's earlier node, which was deleted and made anew since, shows that the
+// data was replaced. The hold of the later node has gone then.
+func TestRestoredParent(t *testing.T) {
+	now := znode.Parent{Kind: znode.Mutex, Generation: "0123456789abcdef"}.Encode()
+	anchor := lockPath("l") + "/" + znode.Anchor("0123456789abcdef")
+	entry := lockPath("l") + "/" + znode.Predict(znode.Prefix("0123456789abcdef", znode.Exclusive), 0)
+	l := newTape()
+	l.take(1, "l", "x").after(time.Second).do(1, del(e("l", 0), anchorPath("l"), lockPath("l"))...)
+	l.after(time.Second).do(2, create(lockPath("l"), now), create(anchor, znode.AnchorData{}.Encode()), create(entry, l.record("y")), set(lockPath("l"), now))
+	l.after(time.Second).join(3, "l", "z", 1)
+	m, events := l.play(Options{})
+	want := []string{"3s restored l", "3s joined l z"}
+	if got := briefs(events[len(events)-2:]); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := told(m.Now()); !strings.Contains(got, "l=?y,z") {
+		t.Errorf("at the end %s", got)
+	}
+	a := audit.New(audit.Options{})
+	if err := a.Begin(0, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.Apply(&txnlog.Txn{Zxid: 1 << 32, Time: epoch0, Session: 1, Ops: []txnlog.Op{create("/locks", nil)}})
+	for i := range l.txns {
+		a.Apply(&l.txns[i])
+	}
+	if r := a.Report(); len(r.Violations) > 0 || !slices.Equal(r.Restored, []int64{l.zxid}) {
+		t.Errorf("violations %v, restored at %#x", r.Violations, r.Restored)
 	}
 }
 

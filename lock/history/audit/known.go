@@ -15,7 +15,7 @@ import (
 var _ txnlog.Follower = (*Audit)(nil)
 
 // contradicts reports whether the transaction cannot follow the ones before: it creates a node that is
-// there, or deletes or writes one that is not. Then the servers' data was replaced in between, for
+// there, or deletes, writes or checks one that is not. Then the servers' data was replaced in between, for
 // example by a restore through the admin server, which the log does not show.
 func (a *Audit) contradicts(x *txnlog.Txn) bool {
 	changed := map[string]bool{} // whether a path exists, within the transaction
@@ -37,7 +37,9 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 	}
 	for i := range x.Ops {
 		o := &x.Ops[i]
-		if o.Kind != txnlog.OpCreate && o.Kind != txnlog.OpDelete && o.Kind != txnlog.OpSetData {
+		switch o.Kind {
+		case txnlog.OpCreate, txnlog.OpDelete, txnlog.OpSetData, txnlog.OpCheck:
+		default:
 			continue
 		}
 		if exists, known := there(o.Path); known && exists == (o.Kind == txnlog.OpCreate) {

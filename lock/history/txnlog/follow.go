@@ -147,6 +147,7 @@ func Exact(zxid int64, nodes iter.Seq2[Node, error], later iter.Seq2[Txn, error]
 				return
 			}
 		}
+		createdFirst(later, deleted)
 		for _, path := range slices.Sorted(maps.Keys(deleted)) {
 			if !yield(Node{Path: path, Lost: true}, nil) {
 				return
@@ -182,6 +183,32 @@ func deletedBefore(txns iter.Seq2[Txn, error], keep func(path string) bool) map[
 		}
 	}
 	return deleted
+}
+
+// createdFirst takes those of the paths away that the transactions create before they delete them: the data was
+// restored in between, so that they are deleted twice.
+func createdFirst(txns iter.Seq2[Txn, error], paths map[string]bool) {
+	left := len(paths) // of which the first operation was not read yet
+	for t := range txns {
+		if left == 0 {
+			return
+		}
+		for i := range t.Ops {
+			op := &t.Ops[i]
+			switch {
+			case op.Kind == OpCreate && paths[op.Path]:
+				delete(paths, op.Path)
+				left--
+			case op.Kind == OpDelete, op.Kind == OpCloseSession:
+				for _, path := range op.removes() {
+					if paths[path] && !t.Disputed {
+						paths[path] = false
+						left--
+					}
+				}
+			}
+		}
+	}
 }
 
 // removes returns the paths of the nodes that the operation deletes, as far as the log names them.

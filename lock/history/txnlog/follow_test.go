@@ -94,6 +94,8 @@ func TestFollow(t *testing.T) {
 			"1, 2, 3, gap, 6, begin 6: /a, session 7 12s, 7", 1},
 		"nodes that change while they are saved": {map[string][]byte{"log.3": file(all[3], created(4, "/c"), deleted(5, "/d"), deleted(6, "/c"), created(7, "/d"), deleted(8, "/other/d")),
 			"snapshot.2": snapshot(a, Node{Path: "/c", Czxid: 4}, Node{Path: "/d", Czxid: 7}, b)}, Range{}, "begin 2: /a /b /d?, session 7 12s, 3, 4, 5, 6, 7, 8", 0},
+		"a node that a restore of the data brings back is deleted twice": {map[string][]byte{"log.3": file(all[3], created(4, "/c"), deleted(5, "/c"), deleted(6, "/c"), deleted(7, "/d")), "snapshot.2": snapshot(a)},
+			Range{}, "begin 2: /a /d?, session 7 12s, 3, 4, 5, 6, 7", 0},
 	} {
 		n, warns := &notes{}, 0
 		if _, err := mustOpen(t, write(t, tt.files)).Follow(t.Context(), tt.r, n, func(error) { warns++ }); err != nil {
