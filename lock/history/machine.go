@@ -135,6 +135,9 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 	}
 	if q := m.contradicted(t); q != nil {
 		m.restored(q)
+		for i := len(q.entries) - 1; i >= 0; i-- { // they were below the node that was replaced
+			m.vanish(q, i)
+		}
 	}
 	wrote := false
 	for i := range t.Ops {

@@ -443,11 +443,11 @@ func TestRestoredParent(t *testing.T) {
 	l.after(time.Second).do(2, create(lockPath("l"), now), create(anchor, znode.AnchorData{}.Encode()), create(entry, l.record("y")), set(lockPath("l"), now))
 	l.after(time.Second).join(3, "l", "z", 1)
 	m, events := l.play(Options{})
-	want := []string{"3s restored l", "3s joined l z"}
-	if got := briefs(events[len(events)-2:]); !slices.Equal(got, want) {
+	want := []string{"3s restored l", "3s vanished l y", "3s joined l z"}
+	if got := briefs(events[len(events)-3:]); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := told(m.Now()); !strings.Contains(got, "l=?y,z") {
+	if got := told(m.Now()); !strings.Contains(got, "l=?z") {
 		t.Errorf("at the end %s", got)
 	}
 	a := audit.New(audit.Options{})
