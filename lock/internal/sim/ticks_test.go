@@ -43,8 +43,10 @@ func TestTicks(t *testing.T) {
 	total, slots := counts{}, make(chan struct{}, runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for seed := first; seed < first+(ticks+ticksOfHistory-1)/ticksOfHistory && !t.Failed(); seed++ {
-		slots <- struct{}{}
+	for seed := first; seed < first+(ticks+ticksOfHistory-1)/ticksOfHistory; seed++ {
+		if slots <- struct{}{}; t.Failed() {
+			break
+		}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
