@@ -1,9 +1,9 @@
 /*
- * One entry, and the writes to it: renewals, users' transactions, detaching, attaching and
- * the delete, on versions, with replies that are lost and requests that are applied late.
- * Admission is in queue.pml, time in holdfast.pml: the entry is the first in its queue,
- * and a lease ends in a step of its own. README.md maps the steps to the code; checks.go
- * lists what is checked, and main.go runs it.
+ * The one writer: one entry, and all writes of its node. Renewals and users' transactions while
+ * the hold lasts, the last write (the delete, or the record of a detach), and attaching; on
+ * versions, with replies that are lost and requests that are applied late. Admission is in
+ * queue.pml: the entry is the first in its queue, and a lease ends in a step of its own.
+ * README.md maps the steps to the code; checks.go lists what is checked, and main.go runs it.
  */
 
 #ifndef N
@@ -19,7 +19,6 @@
 #define LAPSES 1        /* leases that end while the process lives */
 #endif
 
-#define NONE    N
 /* What a transaction and an attachment add to the version. */
 #ifdef TXN_WRITES_ONCE
 #define TXN     1
@@ -32,7 +31,7 @@
 #define ATTACHED 2
 #endif
 
-mtype:mode = { away, reading, held, detaching, leaving };
+mtype:mode = { away, reading, attaching, held, ending };
 mtype:kind = { none, plain, txn, detach, attach, erase };
 mtype:answer = { done, no_node, bad_version };
 
@@ -42,9 +41,12 @@ byte ver;
 byte by;                /* the process whose bytes stand, */
 byte word;              /* ... and the random id of that write */
 bit  detached;
-/* the user's data, */
-byte applied[N];        /* a bit for each transaction: it was applied, */
-byte unapplied[N];      /* ... and: its user was told that it was not */
+byte inc;               /* incarnation: attaches so far */
+/* what has become of requests, a bit for each transaction and process: */
+byte applied[N];        /* it was applied, */
+byte unapplied[N];      /* ... its user was told that it was not; */
+byte put;               /* a detach of the process was applied, */
+byte erased;            /* ... or its delete */
 /* and requests that it may apply later. */
 mtype:kind kind[LOSSES];
 byte sby[LOSSES];
@@ -54,31 +56,43 @@ byte lost;
 
 /* What each process knows. */
 mtype:mode mode[N];
-byte at[N];             /* the version of the entry */
+byte at[N];             /* the version of the entry, by the last reply */
+byte mine[N];           /* ... its incarnation */
 byte writes[N];         /* so many it has begun; the number of the last is its id */
 mtype:kind doubt[N];    /* a write of unknown outcome */
+mtype:kind last[N];     /* the last write: erase, or detach */
+byte lver[N];           /* ... the version that it is sent on */
+bit  tried[N];          /* ... an attempt of it, or of an attach, may have been applied */
+bit  back[N];           /* the version was refused, and the node is to be read */
 bit  lapsed[N];
 bit  was[N];            /* it has had the entry */
 byte lapses = LAPSES;
 
-bit mutual_exclusion = 1, nothing_foreign = 1, txn_told = 1, served = 1;
+bit mutual_exclusion = 1, nothing_foreign = 1, txn_told = 1, last_told = 1, served = 1;
 
 byte k;                 /* scratch, for one step only */
 mtype:answer answer = done;
 #define CLEAN           k = 0; answer = done
 #define BIT(w)          (1 << (w))
-#define FREE            (!VALID(0) && !VALID(1) && !VALID(N - 1))       /* the lease in the record has surely ended */
 #define VALID(i)        (mode[i] == held && !lapsed[i])
+/* The lease in the record has surely ended. That of an attach counts from its first send. */
+#define LEASED(i)       ((mode[i] == held || mode[i] == attaching) && !lapsed[i])
+#define FREE            (!LEASED(0) && !LEASED(1) && !LEASED(N - 1))
+#define OURS(i)         (by == i && word == writes[i])
 
 /* The ensemble: process i sends a request of a kind, with an id, on a version. */
 inline apply(what, i, w, v) {
 	answer = (!there -> no_node : (ver != v -> bad_version : done));
 	if
 	:: answer == done && what == plain -> ver = v + 1; by = i; word = w
-	:: answer == done && what == txn -> ver = v + TXN; by = i; word = w; applied[i] = applied[i] | BIT(w)
-	:: answer == done && what == detach -> ver = v + 1; by = i; word = w; detached = 1
-	:: answer == done && what == attach -> ver = v + ATTACHED; by = i; word = w; detached = 0
-	:: answer == done && what == erase -> there = 0
+	:: answer == done && what == txn ->
+		ver = v + TXN; by = i; word = w;
+		applied[i] = applied[i] | BIT(w);
+		txn_told = (unapplied[i] & BIT(w)) == 0;
+		assert(txn_told)
+	:: answer == done && what == detach -> ver = v + 1; by = i; word = w; detached = 1; put = put | BIT(i)
+	:: answer == done && what == attach -> ver = v + ATTACHED; by = i; word = w; detached = 0; inc++
+	:: answer == done && what == erase -> there = 0; erased = erased | BIT(i)
 	:: else
 	fi;
 	/* No other process changes the entry of a valid holder. */
@@ -99,109 +113,169 @@ inline lose(what, i, w, v) {
 inline told(i, yes) {
 	if
 	:: doubt[i] == txn ->
-		txn_told = !yes || (applied[i] & BIT(writes[i])) != 0;
+		txn_told = !(yes) || (applied[i] & BIT(writes[i])) != 0;
 		assert(txn_told);
-		unapplied[i] = (yes -> unapplied[i] : unapplied[i] | BIT(writes[i]))
+		txn_told = yes || (applied[i] & BIT(writes[i])) == 0;
+		assert(txn_told);
+		unapplied[i] = (yes -> unapplied[i] : unapplied[i] | BIT(writes[i]));
+		applied[i] = 0
 	:: else
 	fi
 }
 
 inline finish(i) {
-	mode[i] = away; doubt[i] = none; at[i] = 0; lapsed[i] = 0
+	mode[i] = away; doubt[i] = none; last[i] = none; lver[i] = 0; tried[i] = 0; back[i] = 0;
+	at[i] = 0; mine[i] = 0; lapsed[i] = 0;
+	applied[i] = 0; put = put & ~BIT(i); erased = erased & ~BIT(i)  /* not asked for any more */
 }
+
+/* The user of process i is told that its last write is done. */
+inline success(i) {
+	printf("%d: has ended: %e\n", i, last[i]);
+	last_told = (last[i] == erase -> !there : (put & BIT(i)) != 0 || inc > mine[i]);
+	assert(last_told);
+	finish(i)
+}
+
+/* ... or that the entry has been removed, unless an attempt may have done it. */
+inline missing(i) {
+	printf("%d: its entry has gone\n", i);
+#ifdef GONE_IS_NOT_OURS
+	last_told = last[i] != erase || (erased & BIT(i)) == 0;
+#else
+	last_told = tried[i] || last[i] != erase || (erased & BIT(i)) == 0;
+#endif
+	assert(last_told);
+	finish(i)
+}
+
+inline attached(i) {
+	k = 0;
+	do
+	:: k < N -> mutual_exclusion = mutual_exclusion && (k == i || lapsed[i] || !VALID(k)); k++
+	:: else -> break
+	od;
+	assert(mutual_exclusion);
+	was[i] = 1; tried[i] = 0; back[i] = 0;
+	mine[i] = inc;
+	mode[i] = held
+}
+
+#define WRITES_NOW(i)   (VALID(i) && doubt[i] == none && writes[i] < WRITES)
+#ifdef LAST_GUESSES     /* "acknowledged, and what is in flight" */
+#define BEHIND(i)       (doubt[i] == none -> 0 : (doubt[i] == txn -> TXN : 1))
+#else
+#define BEHIND(i)       (doubt[i] != none)
+#endif
 
 proctype Process(byte i) {
 end:	do
-	/* Renew, or run a transaction. */
-	:: d_step { mode[i] == held && !lapsed[i] && doubt[i] == none && writes[i] < WRITES ->
+	/* Renew, or run a transaction: one write at a time. */
+	:: d_step { WRITES_NOW(i) ->
 		printf("%d: renews\n", i);
 		writes[i]++;
 		apply(plain, i, writes[i], at[i]);
 		if
 		:: answer == done -> at[i]++
-		:: else -> mode[i] = leaving
+		:: else -> finish(i)
 		fi;
 		CLEAN }
-	:: d_step { mode[i] == held && !lapsed[i] && doubt[i] == none && writes[i] < WRITES && lost < LOSSES ->
+	:: d_step { WRITES_NOW(i) && lost < LOSSES ->
 		printf("%d: renews, the reply is lost\n", i);
 		writes[i]++;
 		lose(plain, i, writes[i], at[i]);
 		doubt[i] = plain }
-	:: d_step { mode[i] == held && !lapsed[i] && doubt[i] == none && writes[i] < WRITES ->
+	:: d_step { WRITES_NOW(i) ->
 		printf("%d: runs a transaction\n", i);
 		writes[i]++;
 		apply(txn, i, writes[i], at[i]);
 		if
 		:: answer == done -> at[i] = at[i] + TXN
-		:: else -> mode[i] = leaving
+		:: else -> finish(i)
 		fi;
 		CLEAN }
-	:: d_step { mode[i] == held && !lapsed[i] && doubt[i] == none && writes[i] < WRITES && lost < LOSSES ->
+	:: d_step { WRITES_NOW(i) && lost < LOSSES ->
 		printf("%d: runs a transaction, the reply is lost\n", i);
 		writes[i]++;
 		lose(txn, i, writes[i], at[i]);
 		doubt[i] = txn }
 
-	/* Resolve a doubt: the same bytes on the same version, without operations. */
-	:: d_step { (doubt[i] == plain || doubt[i] == txn) && mode[i] != away ->
+	/* Resolve a doubt: the same bytes on the same version, without operations; then read. */
+	:: d_step { mode[i] == held && doubt[i] != none && !back[i] ->
 		apply(plain, i, writes[i], at[i]);
+		printf("%d: writes its bytes again: %e\n", i, answer);
 		if
-		:: answer == done ->
-			printf("%d: writes its bytes again\n", i);
-			at[i]++;
-			told(i, 0)
-		:: answer == bad_version && by == i && word == writes[i] && ver == at[i] + 1 && TXN == 2 ->
-			printf("%d: reads its bytes, one version on\n", i);
-			told(i, 0);
-			at[i] = ver
-		:: answer == bad_version && by == i && word == writes[i] && ver == at[i] + TXN && doubt[i] == txn ->
-			printf("%d: reads the transaction's bytes\n", i);
-			told(i, 1);
-			at[i] = ver
-		:: answer == bad_version && by == i && word == writes[i] && TXN == 1 && doubt[i] == plain ->
-			at[i] = ver
-		:: else ->
-			printf("%d: its entry is another's, or has gone\n", i);
-			mode[i] = (mode[i] == held -> leaving : mode[i])
+		:: answer == done -> at[i]++; told(i, TXN == 1); doubt[i] = none
+		:: answer == bad_version -> back[i] = 1
+		:: answer == no_node -> finish(i)
 		fi;
-		doubt[i] = none;
 		CLEAN }
-	:: d_step { doubt[i] == txn && mode[i] != away && lost < LOSSES ->
+	:: d_step { mode[i] == held && doubt[i] != none && !back[i] && lost < LOSSES ->
 		printf("%d: writes its bytes again, the reply is lost\n", i);
 		lose(plain, i, writes[i], at[i]) }
+	:: d_step { mode[i] == held && back[i] ->
+		if
+		:: there && OURS(i) ->
+			printf("%d: reads its bytes, at version %d after %d\n", i, ver, at[i]);
+			told(i, ver == at[i] + TXN);
+			at[i] = ver;
+			doubt[i] = none; back[i] = 0
+		:: else ->
+			printf("%d: its entry is another's, or has gone\n", i);
+			finish(i)
+		fi }
 #ifdef TXN_READ
-	:: d_step { doubt[i] == txn && mode[i] != away && there && ver == at[i] ->
+	:: d_step { doubt[i] == txn && mode[i] == held && there && ver == at[i] ->
 		printf("%d: reads that the version is still the same\n", i);
 		told(i, 0);
 		doubt[i] = none }
 #endif
 
-	/* End the hold, and detach the entry. */
-	:: d_step { mode[i] == held && !lapsed[i] ->
+	/* The hold ends: the last write goes behind one that is in flight. */
+	:: d_step { mode[i] == held ->
+		printf("%d: unlocks\n", i);
+		last[i] = erase; lver[i] = at[i] + BEHIND(i); back[i] = 0;
+		mode[i] = ending }
+	:: d_step { VALID(i) ->
 		printf("%d: ends its hold, to detach\n", i);
-		mode[i] = detaching }
-	:: d_step { mode[i] == detaching && doubt[i] == none ->
-		apply(detach, i, writes[i] + 1, at[i]);
-		printf("%d: detaches the entry: %e\n", i, answer);
-		finish(i);
+		last[i] = detach; lver[i] = at[i] + BEHIND(i); back[i] = 0;
+		mode[i] = ending }
+	:: d_step { mode[i] == ending && !back[i] ->
+#ifdef LAST_ANY_VERSION
+		lver[i] = ver;
+#endif
+		apply(last[i], i, writes[i] + 1, lver[i]);
+		printf("%d: sends the last write: %e: %e\n", i, last[i], answer);
+		if
+		:: answer == done -> success(i)
+		:: answer == bad_version -> back[i] = 1
+		:: answer == no_node -> missing(i)
+		fi;
 		CLEAN }
-	:: d_step { mode[i] == detaching && doubt[i] == none && lost < LOSSES ->
-		printf("%d: detaches the entry, the reply is lost, and it gives up\n", i);
-		lose(detach, i, writes[i] + 1, at[i]);
+	:: d_step { mode[i] == ending && !back[i] && lost < LOSSES ->
+		printf("%d: sends the last write, the reply is lost: %e\n", i, last[i]);
+		lose(last[i], i, writes[i] + 1, lver[i]);
+		tried[i] = 1 }
+	:: d_step { mode[i] == ending && tried[i] ->
+		printf("%d: gives up\n", i);
 		finish(i) }
-
-	/* Unlock. A renewal may be on its way: the delete goes on the version that it leaves. */
-	:: d_step { mode[i] == held || mode[i] == leaving ->
-		mode[i] = leaving;
-		apply(erase, i, 0, at[i]);
-		printf("%d: deletes the entry: %e\n", i, answer);
-		finish(i);
-		CLEAN }
-	:: d_step { (mode[i] == held || mode[i] == leaving) && doubt[i] == plain && lost < LOSSES ->
-		printf("%d: deletes the entry behind its renewal, the reply is lost, and it gives up\n", i);
-		lose(erase, i, 0, at[i] + 1);
-		finish(i) }
-	:: d_step { lapses > 0 && mode[i] == held && !lapsed[i] ->
+	:: d_step { mode[i] == ending && back[i] ->
+		if
+		:: !there -> tried[i] = tried[i] || last[i] == erase; missing(i)
+		:: there && last[i] == detach && (detached && inc == mine[i] || tried[i] && inc > mine[i]) -> success(i)
+#ifdef TAKEN_FOR_OURS
+		:: there && !(last[i] == detach && (detached && inc == mine[i] || tried[i] && inc > mine[i])) ->
+#else
+		:: there && !(last[i] == detach && (detached && inc == mine[i] || tried[i] && inc > mine[i])) &&
+			(ver == at[i] || doubt[i] != none && OURS(i)) ->
+#endif
+			printf("%d: reads that the entry is as it has left it, at version %d\n", i, ver);
+			lver[i] = ver; back[i] = 0
+		:: else ->
+			printf("%d: its entry is another's\n", i);
+			finish(i)
+		fi }
+	:: d_step { lapses > 0 && LEASED(i) ->
 		printf("%d: its lease ends\n", i);
 		lapses--;
 		lapsed[i] = 1 }
@@ -211,26 +285,32 @@ end:	do
 		printf("%d: reads the entry\n", i);
 		at[i] = ver;
 		mode[i] = reading }
-	:: d_step { mode[i] == reading ->
+	:: d_step { (mode[i] == reading || mode[i] == attaching && !back[i]) ->
 #ifdef ATTACHED_ANY_VERSION
 		at[i] = ver;
 #endif
 		apply(attach, i, 0, at[i]);
 		printf("%d: attaches: %e\n", i, answer);
 		if
-		:: answer == done ->
-			at[i] = at[i] + ATTACHED;
-			k = 0;
-			do
-			:: k < N -> mutual_exclusion = mutual_exclusion && (k == i || !VALID(k)); k++
-			:: else -> break
-			od;
-			assert(mutual_exclusion);
-			was[i] = 1;
-			mode[i] = held
+		:: answer == done -> at[i] = at[i] + ATTACHED; attached(i)
+		:: answer == bad_version && tried[i] -> back[i] = 1
 		:: else -> finish(i)
 		fi;
 		CLEAN }
+	:: d_step { (mode[i] == reading || mode[i] == attaching && !back[i]) && lost < LOSSES ->
+		printf("%d: attaches, the reply is lost\n", i);
+		lose(attach, i, 0, at[i]);
+		was[i] = 1; tried[i] = 1;
+		mode[i] = attaching }
+	:: d_step { mode[i] == attaching && back[i] ->
+		if
+		:: there && by == i && word == 0 && inc > 0 -> printf("%d: reads its bytes: it has attached\n", i); at[i] = ver; attached(i)
+		:: else -> finish(i)
+		fi;
+		CLEAN }
+	:: d_step { mode[i] == attaching ->
+		printf("%d: gives up\n", i);
+		finish(i) }
 	od
 }
 
@@ -248,19 +328,11 @@ end:	do
 	od
 }
 
-/* What was told of a transaction is true in the end. */
+/* In the end no process still waits. */
 proctype Watch() {
 	timeout;
 	d_step {
-	k = 0;
-	do
-	:: k < N ->
-		txn_told = txn_told && (applied[k] & unapplied[k]) == 0;
-		served = served && (mode[k] == away);
-		k++
-	:: else -> break
-	od;
-	assert(txn_told);
+	served = mode[0] == away && mode[1] == away && mode[N - 1] == away;
 	assert(served) }
 }
 
@@ -272,7 +344,10 @@ init {
 		od;
 		k = 0;
 		do
-		:: k < N -> mode[k] = (k == 0 -> held : away); was[k] = (k == 0); doubt[k] = none; run Process(k); k++
+		:: k < N ->
+			mode[k] = (k == 0 -> held : away); was[k] = (k == 0); doubt[k] = none; last[k] = none;
+			run Process(k);
+			k++
 		:: else -> break
 		od;
 		CLEAN;

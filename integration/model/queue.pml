@@ -2,9 +2,9 @@
  * The queue of a mutex: the parent, its anchor and its generation; joins, admission,
  * purges and leaving; requests that the ensemble applies after the client has given them
  * up. Each contender is a process with one place in the queue: its callers come and
- * go, and the place has at most one entry. Time is in holdfast.pml: here a lease ends in
- * a step of its own. README.md maps the steps to the code; checks.go lists what is
- * checked, and main.go runs it.
+ * go, and the place has at most one entry. There is no time: a lease ends in a step of its
+ * own. README.md maps the steps to the code; checks.go lists what is checked, and main.go
+ * runs it.
  *
  * A client chooses freely where both ways are right: to delete the parent with its entry or
  * later, to leave or to leave and join in one transaction. A request that is answered is
