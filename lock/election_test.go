@@ -147,28 +147,6 @@ func TestElectionArguments(t *testing.T) {
 	})
 }
 
-// TestElectionCosts: a free election costs one request. Leader costs three reads. After a
-// resignation the next leader sends at most three requests, one of them a write.
-func TestElectionCosts(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		w.unlock(w.lock(a, "warm"))
-		w.unlock(w.lock(b, "warm"))
-		time.Sleep(time.Second)
-		var h *lock.Hold
-		free := w.cost("a", func() { h, _ = holdOf(a.Election("x").Campaign(w.ctx, "a")) })
-		isTrue(t, free.total() == 1 && free.requests["multi"] == 1, "a free election took %v", free.requests)
-		asked := w.cost("a", func() { w.leader(a) })
-		isTrue(t, asked.total() == 3 && asked.txns == 0, "to ask who leads took %v", asked.requests)
-		ch := w.campaign(w.ctx, b, "b")
-		next := w.cost("b", func() {
-			h = w.pass(h, ch)
-		})
-		isTrue(t, next.total() <= 3 && next.requests["setData"] == 1, "the next one asked for %v", next.requests)
-		w.finish(h)
-	})
-}
-
 // TestTryCampaign: TryCampaign leads if no candidate leads or waits, and all clients see that. Else it
 // fails with ErrHeld, also with a higher priority, and leaves nothing behind.
 func TestTryCampaign(t *testing.T) {

@@ -293,44 +293,9 @@ func TestRWMutexDo(t *testing.T) {
 	})
 }
 
-// TestReadersCost: RLock and Unlock of a free lock cost one transaction each. The last reader's
-// unlock costs a waiting writer one list, and earlier unlocks cost it nothing. Readers that wait
-// for a writer enter without a list, however many there are.
-func TestReadersCost(t *testing.T) {
-	subtest(t, "a few", locktest.Options{}, func(w *world) {
-		a, b, c := w.rw("a"), w.rw("b"), w.rw("c")
-		one := map[string]int{"multi": 1}
-		for _, m := range []*lock.RWMutex{a, b, c} {
-			w.unlock(w.take(m.RLock))
-			time.Sleep(2 * time.Second)
-		}
-		for range 2 {
-			var h *lock.Hold
-			w.wantCost("RLock", w.cost("a", func() { h = w.take(a.RLock) }), one, 1)
-			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), one, 1)
-			time.Sleep(2 * time.Second)
-		}
-		for i := range 5 { // the parent stays from the second time on
-			if got := w.cost("a", func() { w.unlock(w.take(a.RLock)) }); got.total() != 2 || got.txns != 2 {
-				w.Errorf("RLock and Unlock cost %v and %d transactions the %d. time in a row, want two requests", got.requests, got.txns, i+1)
-			}
-		}
-		time.Sleep(2 * time.Second)
-		first := w.take(a.RLock)
-		var second *lock.Hold
-		if got := w.cost("b", func() { second = w.take(b.RLock) }); got.txns > 2 || got.total() > 5 { // it assumed that there was no parent
-			w.Errorf("RLock beside another reader cost %v and %d transactions", got.requests, got.txns)
-		}
-		writer := w.join("x", c.Lock)
-		w.wantCost("a reader that leaves", w.cost("c", func() { w.unlock(first) }), nil, 2) // it assumed that it was alone
-		w.waits(writer)
-		w.wantCost("the last reader that leaves", w.cost("c", func() { w.unlock(second) }), map[string]int{"getChildren2": 1}, 1)
-		reader := w.join("x", b.RLock)
-		time.Sleep(time.Second) // until the writer's grant is recorded
-		w.wantCost("a writer that leaves", w.cost("b", func() { w.unlock(w.expect(writer).hold) }), nil, 1)
-		w.finish(w.expect(reader).hold)
-	})
-	subtest(t, "many", locktest.Options{}, func(w *world) {
+// TestReadersThatWaited: readers that wait for a writer enter without a list, however many there are.
+func TestReadersThatWaited(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
 		first := w.take(w.rw("first").Lock)
 		readers, _ := w.queueOf(strings.Repeat("r", 40))
 		writer := w.join("x", w.rw("w").Lock)

@@ -349,26 +349,10 @@ func TestConcurrentResize(t *testing.T) {
 	})
 }
 
-// TestSemaphoreCost: for a free semaphore, Acquire and Unlock cost one transaction each. Beside
-// another holder, Acquire also costs a list and a read. If 64 permits are held by as many clients,
-// a failed try costs at most 25 requests and no transaction.
-func TestSemaphoreCost(t *testing.T) {
-	subtest(t, "free", locktest.Options{}, func(w *world) {
-		s := w.sem("a", 4)
-		w.unlock(w.take(permits(s, 1)))
-		one := map[string]int{"multi": 1}
-		for range 2 {
-			time.Sleep(2 * time.Second) // until the lock's parent is deleted
-			var h *lock.Hold
-			w.wantCost("Acquire", w.cost("a", func() { h = w.take(permits(s, 2)) }), one, 1)
-			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), one, 1)
-		}
-		h := w.take(permits(s, 1))
-		w.wantCost("Acquire beside another", w.cost("a", func() { w.unlock(w.take(permits(s, 2))) }),
-			map[string]int{"multi": 1, "getChildren2": 1, "getData": 1, "delete": 1}, 2)
-		w.finish(h)
-	})
-	subtest(t, "many are held", locktest.Options{}, func(w *world) {
+// TestTryOfManyPermits: if 64 permits are held by as many clients, a failed try costs at most 25
+// requests and no transaction.
+func TestTryOfManyPermits(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
 		for i := range 64 {
 			w.join("x", permits(w.sem(fmt.Sprint("h", i), 64), 1))
 		}

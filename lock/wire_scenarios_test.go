@@ -118,22 +118,29 @@ var scenarios = []struct {
 	{"readers", "A read/write lock: readers enter together, a writer waits for all of them.", func(s *transcript) {
 		a, b, c := s.client("a"), s.client("b"), s.client("c")
 		var first, second *lock.Hold
-		var writer <-chan taken
+		var writer, reader <-chan taken
 		s.step("a reads x", func() { first = s.take(a.RWMutex("x").RLock) })
 		s.step("b reads x too", func() { second = s.take(b.RWMutex("x").RLock) })
 		s.step("c writes x, and waits", func() { writer = s.join("x", c.RWMutex("x").Lock) })
 		s.nodes()
-		s.step("a stops reading", func() { s.unlock(first) })
-		s.step("b stops reading, and c enters", func() { s.unlock(second) })
-		s.unlock(s.expect(writer).hold)
+		s.step("a stops reading: c hears nothing", func() { s.unlock(first) })
+		s.step("b stops reading, and c enters after a list", func() { s.unlock(second) })
+		reader = s.join("x", b.RWMutex("x").RLock)
+		time.Sleep(time.Second)
+		s.step("c, whose grant is recorded, stops writing, and b enters without a list", func() { s.unlock(s.expect(writer).hold) })
+		s.unlock(s.expect(reader).hold)
 	}},
 	{"semaphore", "A semaphore of two permits: their number stands in the anchor.", func(s *transcript) {
 		a, b, c := s.client("a"), s.client("b"), s.client("c")
-		var first *lock.Hold
+		var first, second *lock.Hold
 		var third <-chan taken
 		s.step("a takes one", func() { first = s.take(permits(a.Semaphore("x", 2), 1)) })
-		second := s.take(permits(b.Semaphore("x", 2), 1))
-		s.step("c waits for one, behind a and b", func() { third = s.join("x", permits(c.Semaphore("x", 2), 1)) })
+		s.step("a gives it back, alone", func() { s.unlock(first) })
+		time.Sleep(2 * time.Second)
+		first = s.take(permits(a.Semaphore("x", 2), 1))
+		s.step("b takes the other one: there are as many contenders as permits, so it lists", func() { second = s.take(permits(b.Semaphore("x", 2), 1)) })
+		time.Sleep(time.Second)
+		s.step("c waits for one. It hears that b has been granted, so it is the first to wait: it watches the children, and reads the number after the list", func() { third = s.join("x", permits(c.Semaphore("x", 2), 1)) })
 		s.nodes()
 		s.step("a gives its permit back, and c has it", func() { s.unlock(first) })
 		s.unlock(second, s.expect(third).hold)
@@ -155,6 +162,7 @@ var scenarios = []struct {
 		s.step("a campaigns with the value one", func() { leads = s.campaign(s.ctx, a, "one") })
 		s.step("b campaigns with the value two", func() { waits = s.campaign(s.ctx, b, "two") })
 		s.nodes()
+		s.step("b asks who leads", func() { equal(s, "the leader", s.leader(b), "one") })
 		s.step("a resigns, and b leads", func() { s.unlock(s.expect(leads).hold) })
 		s.unlock(s.expect(waits).hold)
 	}},
