@@ -2,6 +2,9 @@
 // expired entries that no waiter has purged, and empty parents and ancestors. The command reaper
 // uses this package.
 //
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
+//
 // # What the reaper deletes
 //
 //   - A Holdfast entry whose lease ended more than the grace ago. Waiters purge the entry ahead

@@ -1,6 +1,9 @@
 // Package admin is for tools, such as the reaper and the command line. It reads and deletes the
 // nodes of a client's locks, and estimates the time by the clock of ZooKeeper's leader: ensemble
 // time. Services that take locks do not need it.
+//
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
 package admin
 
 import (

@@ -2,6 +2,9 @@
 // ([txnlog.Txn]). It does no I/O, and uses no reports of clients: the transaction log has every
 // write of the protocol in one order, stamped by the leader. "holdfast history" prints the result.
 //
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
+//
 // # What a log proves
 //
 // A [Machine] follows the nodes of each lock, and emits an [Event] for each change. The order of

@@ -3,6 +3,9 @@
 // package does no I/O. No other package parses a node's name or data. Package lock/internal/queue
 // documents when each node is written, and why that is safe.
 //
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
+//
 // # A lock in ZooKeeper
 //
 //	/locks                                               the root: {"holdfast":2,"kind":"dir"}

@@ -90,4 +90,7 @@
 // counts from 0. Sums over the policies of a root thus never fall.
 //
 // There are also the metrics of Go's runtime and of the process.
+//
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
 package status

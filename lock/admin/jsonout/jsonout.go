@@ -1,5 +1,8 @@
 // Package jsonout encodes the JSON that tools print and serve. A list without elements is [] and a
 // map without elements {}: programs that read them need not expect null.
+//
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
 package jsonout
 
 import (

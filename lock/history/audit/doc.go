@@ -83,4 +83,7 @@
 // changes on which the folders differ. Nodes of other programs
 // are ignored. So are entries of other libraries, of sessions and of newer releases, unless a
 // Holdfast client deletes them.
+//
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
 package audit

@@ -1,5 +1,8 @@
 // Package txnlog reads ZooKeeper's transaction logs and snapshots, those of ZooKeeper 3.4 to 3.10.
 //
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
+//
 // A server keeps in the folder version-2 of its dataDir (and dataLogDir) every write that the
 // ensemble ordered, with the time by the leader's clock. [Open] takes such folders of one or
 // several servers of an ensemble, and [Log.Txns] returns the transactions of all of them in their

@@ -1,5 +1,8 @@
 // Package wire talks to ZooKeeper servers without a client library, for tests and demonstrations. It
 // can end sessions as servers do. It has only the parts of the protocol that this needs.
+//
+// The API of this package is not part of the compatibility promise in README.md: it may change in any
+// release.
 package wire
 
 import (
