@@ -14,9 +14,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxAll is the largest number of locks in one [All]: their entries must fit into one transaction.
-const MaxAll = 64
-
 // All is a set of mutexes that are locked together: all of them or none. It has no state; its
 // methods return [Holds]. The locks are ordinary mutexes: [Client.Mutex] of the same name is the
 // same lock.

@@ -9,9 +9,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxAny is the largest number of locks in one [Any]: a waiter has an entry in each queue.
-const MaxAny = 64
-
 // Any is a set of mutexes. A call locks one of them: for example to use one test environment of a
 // pool, one license seat, or one worker number. Any has no state. Its methods return a [Hold];
 // [Hold.Name] is the name of the lock that was taken. The locks are ordinary mutexes:

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -11,10 +10,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-// ErrNoLeader is the error of [Election.Leader] while no candidate leads. [Election.Observe] waits
-// for the next leader.
-var ErrNoLeader = errors.New("no candidate leads")
 
 // Candidate describes a candidate of an election, from the candidate's entry. The zero Candidate
 // means no candidate.

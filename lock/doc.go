@@ -41,25 +41,19 @@
 //  1. Mutual exclusion by lease. A session's end does not change the holder of a lock.
 //  2. The holder knows first. A hold that cannot be renewed ends for its holder, by [Hold.Context]
 //     and [Hold.Remaining], before another contender may enter. [Hold.AtRisk] warns before.
-//  3. A dead holder blocks other clients for at most its TTL (30 s by default) and the grace (2 s).
-//     A waiter that has itself had an outage since the holder's last renewal waits a third of the
-//     TTL longer. When ZooKeeper's leader changes, TTL and grace start again at the first known
-//     stamp of the new leader.
+//  3. A dead holder blocks other clients for at most its TTL (30 s by default) and the grace (2 s),
+//     or longer after an outage or a change of ZooKeeper's leader: HOLDS.md, "Clocks".
 //  4. First come, first served: among processes, and among the goroutines of one client. But
-//     goroutines may hand a lock off among themselves while other processes wait, for 10 ms by
-//     default ([Policy].LocalWindow).
-//  5. Nothing is left behind. The last client to leave a lock deletes the lock's node: at once, or
-//     a second later if the lock is in frequent use. Waiters and the reaper remove what a crash
-//     leaves behind; the reaper removes empty ancestors, such as orders of orders/42. A lock node
-//     that was there before its first use stays, and so do .epoch and .revoke below the root.
-//  6. Fencing tokens rise with every grant. See [Token], [RWMutex] for readers, and [Semaphore]
-//     for permits.
+//     goroutines hand a lock off among themselves for up to 10 ms ([Policy].LocalWindow) while other
+//     processes wait.
+//  5. Nothing is left behind. The last client to leave a lock deletes the lock's node, unless it was
+//     there before. Waiters and the reaper remove what a crash leaves behind.
+//  6. Fencing tokens rise with every grant. See [Token].
 //
 // Not guaranteed:
 //
-//   - A process that is paused after its last check can act after its hold has ended. Pass
-//     [Hold.Token] to each resource that the work changes: it refuses a token lower than the
-//     highest that it has seen.
+//   - A process that is paused after its last check can act after its hold has ended. Resources that
+//     the work changes should refuse a [Hold.Token] lower than the highest that they have seen.
 //   - While ZooKeeper has no quorum, no client enters. Holds last until their leases end.
 //   - Deleting a lock's node by hand voids mutual exclusion.
 //   - Monotonic clocks must be accurate to 500 ppm, and the leader's clock must not step by more
@@ -70,14 +64,11 @@
 // A call that takes a lock with a context of [Hold.Context], or one derived from it, returns another
 // handle on that hold. The hold ends when all its handles are unlocked. Any other goroutine waits.
 //
-// # Guides
+// # More
 //
-// In this folder: HOLDS.md has the life of a hold, re-entry, goroutines, timeouts, clocks and
-// servers; FAILURES.md what failures do, and the remedies; SECURING.md TLS, passwords and ACLs;
-// MIGRATING.md how a lock is shared with zk.Lock, Curator and kazoo.
-//
-// Package policy says how to choose a TTL, package config reads a configuration file. Package schedule runs a job once a tick, shard shares
-// shards among replicas. [Client.Check] answers a health check; the packages below observe make
-// metrics and logs of events. Package locktest is a ZooKeeper in memory for tests, admin is for
-// tools, znode specifies the format on the wire, lock/internal/queue the protocol.
+// HOLDS.md has the details, FAILURES.md what failures do, SECURING.md TLS, passwords and ACLs,
+// MIGRATING.md how a lock is shared with zk.Lock, Curator and kazoo. Package policy says how to choose
+// a TTL, config reads the configuration file, schedule runs a job once a tick, shard shares shards among
+// replicas, locktest is a ZooKeeper in memory for tests. The packages below observe make metrics and
+// logs of events; [Client.Check] answers a health check.
 package lock

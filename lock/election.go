@@ -10,9 +10,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxPriority is the highest priority of a candidate, see [Election.WithPriority].
-const MaxPriority = znode.MaxPermits
-
 // Election elects a leader: at most one of its candidates leads at any time. Like a [Mutex] it has
 // a name and settings, and no state. It is a mutex whose holder all clients can read. The
 // candidates wait in its queue, each with a value, such as an address. While a [Mutex] of the same

@@ -51,6 +51,14 @@ var (
 	// the credentials are at fault the error also matches ErrDenied; otherwise the client keeps
 	// trying.
 	ErrSASL = zkconn.ErrSASL
+	// ErrInDoubt says that the transaction of a [Hold.Txn] may have been applied, or may still be applied
+	// while the hold's entry exists. Any other error of a Txn says that nothing was or will be applied.
+	ErrInDoubt = lease.ErrInDoubt
+	// ErrNoLeader is the error of [Election.Leader] while no candidate leads. [Election.Observe] waits for
+	// the next leader.
+	ErrNoLeader = errors.New("no candidate leads")
+	// ErrNotHeld says that [Client.Revoke] has made no request, because the lock has no holder.
+	ErrNotHeld = errors.New("lock is not held")
 	// ErrStalled says that renewals fail: see [Client.Check].
 	ErrStalled = errors.New("renewals stall")
 	// ErrUnavailable says that there is no session with ZooKeeper.

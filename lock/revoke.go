@@ -12,12 +12,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxReason is the largest size of a [Client.Revoke]'s reason, in bytes.
-const MaxReason = znode.MaxReason
-
-// ErrNotHeld says that [Client.Revoke] has made no request, because the lock has no holder.
-var ErrNotHeld = errors.New("lock is not held")
-
 // Revocation is a request to release a lock.
 type Revocation struct {
 	// Owner (see [WithOwner]), Host, PID and Reason are as the requesting client states them.

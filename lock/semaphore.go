@@ -9,9 +9,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxPermits is the largest number of permits of a semaphore.
-const MaxPermits = znode.MaxPermits
-
 // Semaphore is a lock with many holders at a time, which share a limited number of permits. Like
 // [Mutex] it has a name and settings, and no state.
 //

@@ -8,19 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
-
-// MaxTxn is the largest total size of a [Hold.Txn]'s operations: the bytes of their paths, data and
-// ACLs, and 64 more for each operation. ZooKeeper cuts connections that send about 1 MB at once, or
-// less if jute.maxbuffer is lower.
-const MaxTxn = 768 << 10
-
-// ErrInDoubt says that the transaction of a [Hold.Txn] may have been applied, or may still be
-// applied while the hold's entry exists. Any other error of a Txn says that nothing was or will be
-// applied.
-var ErrInDoubt = lease.ErrInDoubt
 
 // TxnError says which operation of a [Hold.Txn] ZooKeeper refused, and why. Nothing was applied.
 // It matches Err, such as [zk.ErrBadVersion]. If Err is [zk.ErrNoAuth] it also matches
