@@ -30,7 +30,7 @@ func local(s size) []*experiment {
 	}
 	if !s.quick {
 		long := withinClient(64, time.Second, bar{Figure: 5, Limit: 6, Counted: true}) // the next goroutine joins behind the hold
-		long.rounds = 1 // a round takes two minutes for each peer
+		long.rounds = 1                                                                // a round takes two minutes for each peer
 		list = append(list, long, withinClient(1, 0), withinClient(8, 0), withinClient(1000, 0))
 	}
 	list = append(list, crowd(bar{Figure: 0, Against: zkLockName, Least: true, Limit: 10}, bar{Figure: 1, Least: true, Limit: 0.95},
