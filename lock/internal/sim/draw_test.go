@@ -58,7 +58,7 @@ func (d *drawer) add(s step) { d.steps = append(d.steps, s) }
 // each adds steps of one actor, with random times between them. next returns the step, and how long
 // it lasts.
 func (d *drawer) each(who string, least, most time.Duration, next func(r *rand.Rand, s step) (step, time.Duration)) {
-	r := d.random(who)
+	r, least := d.random(who), max(least, time.Millisecond)
 	for at := between(r, least, most); at < d.lasts; at += between(r, least, most) {
 		s, lasts := next(r, step{at: at.Truncate(time.Millisecond), who: who})
 		d.add(s)
@@ -196,7 +196,7 @@ func (d *drawer) drawDisturbances(r *rand.Rand, name string, from, to time.Durat
 // drawWorker draws the operations of one goroutine during one life of its process.
 func (d *drawer) drawWorker(who string, from, to time.Duration) {
 	r := d.random(fmt.Sprint(who, from))
-	for at := from + between(r, 0, d.ttl/4); at < to; at += between(r, 0, d.ttl/4) {
+	for at := from + between(r, 0, d.ttl/4); at < to; at += between(r, time.Millisecond, d.ttl/4) {
 		at = at.Truncate(time.Millisecond)
 		do := func(what string) step { return step{at: at, who: who, what: what}.with("client", r.IntN(3)) }
 		if oneIn(r, 20) {

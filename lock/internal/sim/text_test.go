@@ -128,7 +128,7 @@ func (s step) String() string {
 }
 
 // id identifies the step in its history; random choices within a step depend on it alone.
-func (s step) id() string { return fmt.Sprint(s.who, " ", s.at) }
+func (s step) id() string { return fmt.Sprint(s.who, " ", s.what, " ", s.at) }
 
 func (h history) String() string {
 	lines := []string{"# when (s)  who  what"}
@@ -141,7 +141,7 @@ func (h history) String() string {
 // parse reads a history. Lines that begin with # are comments.
 func parse(text string) (history, error) {
 	var h history
-	headed := false
+	headed, ids := false, map[string]bool{}
 	for i, line := range strings.Split(text, "\n") {
 		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(line, "#") {
@@ -150,7 +150,10 @@ func parse(text string) (history, error) {
 		s, err := parseStep(words)
 		switch {
 		case err != nil:
+		case ids[s.id()]:
+			err = fmt.Errorf("a second %s of %s at %v", s.what, s.who, s.at)
 		case s.what != "header":
+			ids[s.id()] = true
 			h.steps = append(h.steps, s)
 		case headed:
 			err = fmt.Errorf("a second header")
@@ -200,6 +203,7 @@ func TestText(t *testing.T) {
 		header + header:                                "line 2: a second header",
 		header + "1 p0":                                `line 2: ["1" "p0"]: want when, who, what`,
 		header + "x p0 kill":                           `line 2: "x": want the time in seconds`,
+		header + "1 p0 kill\n1 p0 kill":                "line 3: a second kill of p0 at 1s",
 		header + "1 p0 fly":                            `line 2: "fly" is none of the steps`,
 		header + "1 p0 kill now":                       "line 2: kill now: its arguments are []",
 		header + "1 p0/1 take hold=3":                  "line 2: take hold=3: time: missing unit",
