@@ -1,10 +1,13 @@
 package crew
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -113,5 +116,20 @@ func TestClient(t *testing.T) {
 	}
 	if len(gone) != 1 || !strings.Contains(gone[0], "exit status 3") || !strings.Contains(gone[0], "why") {
 		t.Errorf("failed: %q", gone)
+	}
+}
+
+// TestCopySparse: a copy has the same bytes, zeros within and at the end included.
+func TestCopySparse(t *testing.T) {
+	want := bytes.Join([][]byte{[]byte("a"), make([]byte, 200_000), []byte("b"), make([]byte, 100_000)}, nil)
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	if err := os.WriteFile(from, want, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := copySparse(to, from); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(to); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, want %d; %v", len(got), len(want), err)
 	}
 }

@@ -158,6 +158,7 @@ func (t *torture) preserve(report string) []string {
 	dir := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed))
 	var records bytes.Buffer
 	err := errors.Join(
+		t.unkept,
 		os.MkdirAll(dir, 0o755),
 		t.history.Write(&records),
 		os.WriteFile(filepath.Join(dir, "history.jsonl"), records.Bytes(), 0o644),

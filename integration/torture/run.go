@@ -67,6 +67,7 @@ type torture struct {
 	left  []string // nodes below the root at the end
 
 	findings *audit.Findings // result of the audit of the servers' transaction logs
+	unkept   error           // why these logs, with violations, could not be kept
 
 	mu   sync.Mutex
 	died []string // workers that ended unexpectedly
@@ -187,7 +188,8 @@ func (t *torture) audit() (err error) {
 	if t.findings, err = crew.Audit(t.ctx, servers, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations) == 0 {
 		return err
 	}
-	return crew.KeepLogs(servers, filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed)))
+	t.unkept = crew.KeepLogs(servers, filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed)))
+	return nil
 }
 
 // collectLogs reads the logs of workers, the reaper and servers before they are deleted.
