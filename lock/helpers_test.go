@@ -209,8 +209,6 @@ func (w *world) raw(label string) *zk.Conn {
 	return w.Plain(label, sessionTimeout, zk.NewDNSHostProvider())
 }
 
-type silent = bubble.Silent
-
 // lock locks a mutex. An error ends the test.
 func (w *world) lock(c *lock.Client, name string, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()

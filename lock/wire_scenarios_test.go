@@ -4,6 +4,7 @@ package lock_test
 
 import (
 	"context"
+	"testing"
 	"testing/synctest"
 	"time"
 
@@ -12,20 +13,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// scenarios are the transcripts' mechanisms.
-var scenarios = []struct {
-	name, about string
-	run         func(s *transcript)
-}{
-	{"free", "A free lock: one transaction to lock it, one to unlock it.", func(s *transcript) {
+// TestWire: each scenario sends what its transcript in testdata/wire shows. UPDATE=1 writes them.
+func TestWire(t *testing.T) {
+	wire(t, "free", "A free lock: one transaction to lock it, one to unlock it.", func(s *transcript) {
 		a := s.client("a")
 		var h *lock.Hold
 		s.step("a locks x: no other client is there, because the parent has two children, the anchor and a's entry", func() { h = s.lock(a, "x") })
 		s.nodes()
 		s.step("a unlocks, alone: the parent goes too", func() { s.unlock(h) })
 		s.nodes()
-	}},
-	{"again", "A lock that is used again within a second: its parent stays, with the anchor.", func(s *transcript) {
+	})
+	wire(t, "again", "A lock that is used again within a second: its parent stays, with the anchor.", func(s *transcript) {
 		a := s.client("a")
 		s.unlock(s.lock(a, "x"))
 		var h *lock.Hold
@@ -36,8 +34,8 @@ var scenarios = []struct {
 		s.step("a unlocks", func() { s.unlock(h) })
 		s.after(5*time.Second, "a second later: a deletes the parent, if it is empty")
 		s.nodes()
-	}},
-	{"handoff", "A contended lock: b waits for a. The lone holder has gone, so b enters without a list.", func(s *transcript) {
+	})
+	wire(t, "handoff", "A contended lock: b waits for a. The lone holder has gone, so b enters without a list.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")
 		var h *lock.Hold
 		var next <-chan taken
@@ -49,8 +47,8 @@ var scenarios = []struct {
 		s.step("b unlocks", func() { s.unlock(h) })
 		s.after(5*time.Second, "a second after its unlock, each client deletes the parent if only the anchor is left")
 		s.nodes()
-	}},
-	{"local", "Goroutines of one client share an entry: inside the window (10 ms) it is handed off without a request.", func(s *transcript) {
+	})
+	wire(t, "local", "Goroutines of one client share an entry: inside the window (10 ms) it is handed off without a request.", func(s *transcript) {
 		a := s.client("a")
 		h := s.lock(a, "x")
 		line := s.line(s.ctx, a, "x", 2)
@@ -60,8 +58,8 @@ var scenarios = []struct {
 		s.step("the second one unlocks after the window: its entry leaves, and one for the third joins at the end of the queue", func() { h = s.pass(h, line[1]) })
 		s.nodes()
 		s.unlock(h)
-	}},
-	{"renewal", "Renewals: each entry is written every third of its TTL; those that are due together share a transaction.", func(s *transcript) {
+	})
+	wire(t, "renewal", "Renewals: each entry is written every third of its TTL; those that are due together share a transaction.", func(s *transcript) {
 		a := s.client("a")
 		s.unordered = true
 		var hs [2]*lock.Hold
@@ -69,8 +67,8 @@ var scenarios = []struct {
 		s.after(ttl/2, "half a TTL passes")
 		s.nodes()
 		s.unlock(hs[:]...)
-	}},
-	{"shared", "Joins and leaves that have to wait share the next transaction; here one may be in flight. A refused guess of one reduces those of the others to what is sure.", func(s *transcript) {
+	})
+	wire(t, "shared", "Joins and leaves that have to wait share the next transaction; here one may be in flight. A refused guess of one reduces those of the others to what is sure.", func(s *transcript) {
 		a, b := s.client("a", lock.WithInFlight(1)), s.client("b")
 		names := []string{"w", "x", "y", "z"}
 		line := make([]<-chan taken, len(names))
@@ -90,8 +88,8 @@ var scenarios = []struct {
 		})
 		s.nodes()
 		s.unlock(s.expect(next).hold)
-	}},
-	{"purge", "A crashed holder: the waiter behind it deletes its entry when the lease and the grace are over.", func(s *transcript) {
+	})
+	wire(t, "purge", "A crashed holder: the waiter behind it deletes its entry when the lease and the grace are over.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b", lock.WithPolicies(policies{TTL: time.Minute, Grace: grace})) // b renews later
 		s.lock(a, "x")
 		next := s.queue(s.ctx, b, "x")
@@ -99,8 +97,8 @@ var scenarios = []struct {
 		s.step("a has crashed: b reads its entry when the lease and the grace (11 s) are over, and deletes it on the version read", func() { s.await(next) })
 		s.nodes()
 		s.Heal("a")
-	}},
-	{"last", "The last contender out deletes the parent; one that leaves others behind does not.", func(s *transcript) {
+	})
+	wire(t, "last", "The last contender out deletes the parent; one that leaves others behind does not.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")
 		h := s.lock(a, "x")
 		ctx, giveUp := context.WithCancel(s.ctx)
@@ -114,8 +112,8 @@ var scenarios = []struct {
 		s.nodes()
 		s.after(2*time.Second, "a second later")
 		s.nodes()
-	}},
-	{"readers", "A read/write lock: readers enter together, a writer waits for all of them.", func(s *transcript) {
+	})
+	wire(t, "readers", "A read/write lock: readers enter together, a writer waits for all of them.", func(s *transcript) {
 		a, b, c := s.client("a"), s.client("b"), s.client("c")
 		var first, second *lock.Hold
 		var writer, reader <-chan taken
@@ -129,8 +127,8 @@ var scenarios = []struct {
 		time.Sleep(time.Second)
 		s.step("c, whose grant is recorded, stops writing, and b enters without a list", func() { s.unlock(s.expect(writer).hold) })
 		s.unlock(s.expect(reader).hold)
-	}},
-	{"semaphore", "A semaphore of two permits: their number stands in the anchor.", func(s *transcript) {
+	})
+	wire(t, "semaphore", "A semaphore of two permits: their number stands in the anchor.", func(s *transcript) {
 		a, b, c := s.client("a"), s.client("b"), s.client("c")
 		var first, second *lock.Hold
 		var third <-chan taken
@@ -144,8 +142,8 @@ var scenarios = []struct {
 		s.nodes()
 		s.step("a gives its permit back, and c has it", func() { s.unlock(first) })
 		s.unlock(second, s.expect(third).hold)
-	}},
-	{"all", "Several locks together: one transaction joins all, and one leaves all.", func(s *transcript) {
+	})
+	wire(t, "all", "Several locks together: one transaction joins all, and one leaves all.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")
 		var hs *lock.Holds
 		h := s.lock(b, "y")
@@ -155,8 +153,8 @@ var scenarios = []struct {
 		s.step("b unlocks y, and a has both", func() { s.unlock(h) })
 		hs = s.expectAll(both)
 		s.step("a unlocks both", func() { s.unlockAll(hs) })
-	}},
-	{"election", "An election: the first candidate leads; the value stands in its record.", func(s *transcript) {
+	})
+	wire(t, "election", "An election: the first candidate leads; the value stands in its record.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")
 		var leads, waits <-chan taken
 		s.step("a campaigns with the value one", func() { leads = s.campaign(s.ctx, a, "one") })
@@ -165,8 +163,8 @@ var scenarios = []struct {
 		s.step("b asks who leads", func() { equal(s, "the leader", s.leader(b), "one") })
 		s.step("a resigns, and b leads", func() { s.unlock(s.expect(leads).hold) })
 		s.unlock(s.expect(waits).hold)
-	}},
-	{"detach", "A hold goes on in another process: a detaches it, b attaches to it by the ticket.", func(s *transcript) {
+	})
+	wire(t, "detach", "A hold goes on in another process: a detaches it, b attaches to it by the ticket.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")
 		h := s.lock(a, "x")
 		var ticket lock.Ticket
@@ -175,8 +173,8 @@ var scenarios = []struct {
 		s.step("b attaches: two writes, so that a late write of a's cannot have b's version", func() { h = s.attach(b, ticket) })
 		s.nodes()
 		s.step("b unlocks", func() { s.unlock(h) })
-	}},
-	{"revoke", "A request to release a lock is a node that the holder's client watches.", func(s *transcript) {
+	})
+	wire(t, "revoke", "A request to release a lock is a node that the holder's client watches.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")
 		h := s.lock(a, "x")
 		var revoked <-chan lock.Revocation
@@ -185,8 +183,8 @@ var scenarios = []struct {
 		s.hears(revoked)
 		s.nodes()
 		s.step("a unlocks", func() { s.unlock(h) })
-	}},
-	{"txn", "A transaction of the user, between two writes of the hold's entry: it is applied only while the hold lasts.", func(s *transcript) {
+	})
+	wire(t, "txn", "A transaction of the user, between two writes of the hold's entry: it is applied only while the hold lasts.", func(s *transcript) {
 		a := s.client("a")
 		s.makeApp()
 		h := s.lock(a, "x")
@@ -196,5 +194,5 @@ var scenarios = []struct {
 			isTrue(s, h.Txn(s.ctx, lock.OpCreate(app, nil, 0, zk.WorldACL(zk.PermAll))) != nil, "not refused")
 		})
 		s.unlock(h)
-	}},
+	})
 }

@@ -212,23 +212,21 @@ func (s *transcript) op(o locktest.EventOp, refused bool) string {
 	return text
 }
 
-// TestWire: each scenario sends what its transcript in testdata/wire shows. UPDATE=1 writes them.
-func TestWire(t *testing.T) {
-	for _, sc := range scenarios {
-		subtest(t, sc.name, locktest.Options{}, func(w *world) {
-			s := &transcript{world: w, ids: map[string]string{}}
-			s.printf("%s\n", sc.about)
-			sc.run(s)
-			s.Trace(nil)
-			file := filepath.Join("testdata", "wire", sc.name+".txt")
-			if os.Getenv("UPDATE") != "" {
-				w.ok(os.WriteFile(file, []byte(s.text.String()), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			w.ok(err)
-			if got := s.text.String(); got != string(want) {
-				w.Errorf("%s is stale (UPDATE=1 go test -run TestWire ./lock):\n%s", file, got)
-			}
-		})
-	}
+// wire runs a scenario, and compares its transcript. about is the transcript's first line.
+func wire(t *testing.T, name, about string, run func(s *transcript)) {
+	subtest(t, name, locktest.Options{}, func(w *world) {
+		s := &transcript{world: w, ids: map[string]string{}}
+		s.printf("%s\n", about)
+		run(s)
+		s.Trace(nil)
+		file := filepath.Join("testdata", "wire", name+".txt")
+		if os.Getenv("UPDATE") != "" {
+			w.ok(os.WriteFile(file, []byte(s.text.String()), 0o644))
+		}
+		want, err := os.ReadFile(file)
+		w.ok(err)
+		if got := s.text.String(); got != string(want) {
+			w.Errorf("%s is stale (UPDATE=1 go test -run TestWire ./lock):\n%s", file, got)
+		}
+	})
 }

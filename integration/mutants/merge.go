@@ -122,7 +122,7 @@ func (c *code) mutate(m mutant) error {
 		}
 		f := functions[e.function]
 		if f == nil {
-			err = fmt.Errorf("%w: function %s.%s\n", errMissing, e.pkg, e.function)
+			err = fmt.Errorf("%w: function %s.%s", errMissing, e.pkg, e.function)
 		} else {
 			body, ok := bodies[f]
 			if !ok {
@@ -154,7 +154,7 @@ func elsewhere(functions map[string]*function, e edit) string {
 	if have == nil {
 		return ""
 	}
-	return "but this one has it: " + strings.Join(have, ", ")
+	return "\nbut this one has it: " + strings.Join(have, ", ")
 }
 
 // add adds a mutant's copy of the function, with another body.

@@ -100,7 +100,7 @@ func (e *edit) apply(body string) (string, error) {
 	case slices.EqualFunc(old, words(e.new), word.equal):
 		return "", errors.New("changes nothing")
 	case n == 0:
-		return "", fmt.Errorf("%w in %s.%s:\n%s", errMissing, e.pkg, e.function, e.old)
+		return "", fmt.Errorf("%w in %s.%s:\n%s", errMissing, e.pkg, e.function, strings.TrimSuffix(e.old, "\n"))
 	case n > 1:
 		return "", fmt.Errorf("found %d times, not once, in %s.%s:\n%s", n, e.pkg, e.function, e.old)
 	}
