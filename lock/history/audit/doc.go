@@ -31,7 +31,8 @@
 //	overlap     if another client deletes a hold's entry, there is no grant before    lock: guarantees 1, 2
 //	            the lease of the hold ends
 //	token       tokens rise; a reader's is above those of earlier writers             lock: guarantee 6
-//	delete      an entry is deleted by its owner                                      queue: Leaving
+//	delete      an entry is deleted by its owner; at the counter's end, where names   queue: Leaving
+//	            repeat and nothing is granted, a late delete may meet another's
 //	purge       or by another client, if its lease and the grace may have ended       znode: When an entry has expired
 //	owner       only an entry's owner writes it; owner, host, pid and attempt stay    queue: Lost replies
 //	attach      another client attaches to a detached or expired entry, writes twice, queue: Detach and attach

@@ -258,7 +258,7 @@ func (a *Audit) removed(n *node) {
 		} else {
 			a.skip(byFormat)
 		}
-	case owner == by:
+	case owner == by, e.Overflowed(): // names at the counter's end repeat: a delete that is late meets the next one
 		a.judge(Delete, true, n, nil, "")
 	case e.Record.Broken != nil:
 		a.judge(Break, true, n, nil, "")
