@@ -185,7 +185,7 @@ func (t *torture) audit() (err error) {
 		skew = time.Millisecond
 	}
 	servers := t.ensemble.Servers()
-	if t.findings, err = crew.Audit(t.ctx, servers, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations) == 0 {
+	if t.findings, err = crew.Audit(t.ctx, servers, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations)+len(t.findings.Restored) == 0 {
 		return err
 	}
 	t.unkept = crew.KeepLogs(servers, filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed)))

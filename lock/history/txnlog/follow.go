@@ -61,7 +61,9 @@ func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error))
 			}
 			w.learn(t.Zxid)
 			f.Apply(&t)
-			w.last = max(w.last, t.Zxid)
+			if w.last = max(w.last, t.Zxid); t.Disputed {
+				w.doubt = t.Zxid
+			}
 		}
 	}
 	if r.To == 0 && r.Until.IsZero() {
@@ -85,6 +87,7 @@ type follow struct {
 	warn  func(error)
 	to    Range  // its end
 	last  int64  // the last transaction that f knows, or that is missing; -1: none yet
+	doubt int64  // snapshots up to here may have transactions that the next leader discarded
 	tried int    // number of snapshots that are older than the last transaction, or were tried
 	used  string // path of the first snapshot that f began with
 }
@@ -94,14 +97,17 @@ func (w *follow) problem(err error) {
 	var p *Problem
 	if errors.As(err, &p) && p.Lost() {
 		w.f.Gap()
-		w.last = max(w.last, p.Until)
+		if w.last = max(w.last, p.Until); p.Err == errEpochEnd { //nolint:errorlint // it is never wrapped
+			w.doubt = p.Until
+		}
 	}
 }
 
-// learn has f begin anew, if it is blind, with a snapshot between the last transaction and the next.
+// learn has f begin anew, if it is blind, with a snapshot between the last transaction and the next. A
+// server that restarts saves what its log has, before the leader tells it what to discard of that.
 func (w *follow) learn(next int64) {
 	for ; w.tried < len(w.snaps) && w.snaps[w.tried].Zxid < next; w.tried++ {
-		if s := w.snaps[w.tried]; w.f.Blind() && s.Zxid >= w.last && s.whole() {
+		if s := w.snaps[w.tried]; w.f.Blind() && s.Zxid >= w.last && s.Zxid > w.doubt && s.whole() {
 			w.load(s)
 		}
 	}

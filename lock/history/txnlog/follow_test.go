@@ -108,6 +108,50 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestFollowDoubtsSnapshots: a snapshot of transactions that the next leader may have discarded, because no
+// log has them or another folder goes on without them, is not what f begins with.
+func TestFollowDoubtsSnapshots(t *testing.T) {
+	a := Node{Path: "/a", Czxid: 1}
+	name := func(kind string, zxid int64) string { return fmt.Sprintf("%s.%x", kind, zxid) }
+	for what, tt := range map[string]struct {
+		folders []map[string][]byte
+		want    []int64 // transactions with which f begins
+	}{
+		"no log has them": {[]map[string][]byte{
+			{"log.3": file(run(1, 3, 5, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...), name("snapshot", zx(2, 3)): snapshot(a)},
+		}, []int64{zx(2, 3)}},
+		"another folder goes on without them": {[]map[string][]byte{
+			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...), name("snapshot", zx(2, 3)): snapshot(a)},
+			{"log.3": file(run(1, 3, 5, "a")...), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+		}, []int64{zx(2, 3)}},
+		"all folders have them": {[]map[string][]byte{
+			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+			{"log.3": file(run(1, 3, 7, "a")...), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+		}, []int64{zx(1, 7)}},
+	} {
+		var dirs []string
+		for _, files := range tt.folders {
+			dirs = append(dirs, write(t, files))
+		}
+		n := &notes{}
+		if _, err := mustOpen(t, dirs...).Follow(t.Context(), Range{}, n, func(error) {}); err != nil {
+			t.Fatal(err)
+		}
+		var want, got []string
+		for _, zxid := range tt.want {
+			want = append(want, fmt.Sprintf("begin %d: /a", zxid))
+		}
+		for _, s := range n.told {
+			if strings.HasPrefix(s, "begin") {
+				got = append(got, s)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+}
+
 // TestExactStopsAtAGap: a node that is deleted after a gap may have been created in it.
 func TestExactStopsAtAGap(t *testing.T) {
 	l := mustOpen(t, write(t, map[string][]byte{"log.3": file(deleted(3, "/a"), deleted(6, "/b"))}))
