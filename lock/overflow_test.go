@@ -59,6 +59,7 @@ func TestCounterNearItsEnd(t *testing.T) {
 		isTrue(w, w.node("/locks/x").Stat.Czxid != czxid, "the parent was not made anew")
 		w.unlock(h)
 		w.unlock(w.lock(w.dial("last", p), "x"))
+		equal(w, "warnings of another program's data", strings.Count(w.logged(), "another program"), 0)
 	})
 }
 

@@ -122,7 +122,8 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 		d.parent.shared-- // no other client has joined since
 	}
 	children := znode.Stat(*stat).Counter()
-	if d.parent.state == present && stat.Version-d.parent.version > children-d.parent.created { // each of our writes comes with a create
+	// Each of our writes comes with a create, which counts, but not at the counter's end.
+	if made := children - d.parent.created; d.parent.state == present && made > 0 && stat.Version-d.parent.version > made {
 		c.Log.Warn().Str("lock", c.Lock).Str("path", c.parent).
 			Msg("another program has written the lock's node, and its data was overwritten, because several clients use the lock")
 	}
