@@ -37,8 +37,8 @@ type Election struct {
 	seen     queue.Sightings // of Candidates
 }
 
-// Election returns the election of that name, as [Client.Mutex] does. MaxHold of the
-// policy, or [WithMaxHold], limits the time that a candidate leads.
+// Election returns the election of that name, as [Client.Mutex] does. MaxHold of the policy, or
+// [WithMaxHold], limits the time that a candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
 	e := &Election{named: named{c.recipe(znode.Mutex, name, opts)}}
 	if e.r.err == nil { // there must be room for a value

@@ -9,8 +9,8 @@ import (
 // WithLocalWindow sets the time from an entry's grant for which goroutines of this client hand it
 // off among themselves: see [Policy]. The goroutines must request the same lock with the same
 // settings. A local handoff costs no request, and the next hold has its own token. After that time,
-// and always with [NoLocalWindow], Unlock deletes the entry, and the same transaction creates the next goroutine's
-// entry, at the end of the queue. Default [DefaultLocalWindow].
+// and always with [NoLocalWindow], Unlock deletes the entry, and the same transaction creates the next
+// goroutine's entry, at the end of the queue. Default [DefaultLocalWindow].
 //
 // A hold is never handed off locally if it
 //

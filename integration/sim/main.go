@@ -72,7 +72,9 @@ func run(ctx context.Context) error {
 	defer os.Remove(failed) // if it is empty
 	for name, otherwise := range map[string]string{"FAILED": failed, "SHRINK": "2m"} {
 		if os.Getenv(name) == "" {
-			_ = os.Setenv(name, otherwise)
+			if err := os.Setenv(name, otherwise); err != nil {
+				return err
+			}
 		}
 	}
 	if os.Getenv("HISTORY") != "" {

@@ -25,8 +25,7 @@ func (m Mistake) String() string {
 	if place != "" && m.Line > 0 {
 		place += fmt.Sprintf(":%d:%d", m.Line, m.Column)
 	}
-	parts := []string{place, m.Key, m.Value, m.Rule}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+	return rule.Line(place, m.Key, m.Value, m.Rule)
 }
 
 // Error has all mistakes of a configuration, in the order of the file. It has at least one. Find it
@@ -36,13 +35,7 @@ type Error struct {
 }
 
 // Error returns the mistakes, one a line.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Mistakes))
-	for i, m := range e.Mistakes {
-		lines[i] = m.String()
-	}
-	return strings.Join(lines, "\n")
-}
+func (e *Error) Error() string { return rule.Lines(e.Mistakes) }
 
 // place is the position of a key's value in the file, and its text. Line 0 means none.
 type place struct {

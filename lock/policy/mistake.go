@@ -2,8 +2,8 @@ package policy
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
 )
 
 // list is the key of the rules in a configuration.
@@ -25,8 +25,7 @@ func (m Mistake) String() string {
 	if m.Index >= 0 {
 		key = fmt.Sprintf("%s[%d].%s", list, m.Index, m.Key)
 	}
-	parts := []string{key, m.Value, m.Reason}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+	return rule.Line(key, m.Value, m.Reason)
 }
 
 // Error has all mistakes in the rules of a [Set], at least one. Find it with [errors.As].
@@ -35,13 +34,7 @@ type Error struct {
 }
 
 // Error returns the mistakes, one a line.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Mistakes))
-	for i, m := range e.Mistakes {
-		lines[i] = m.String()
-	}
-	return strings.Join(lines, "\n")
-}
+func (e *Error) Error() string { return rule.Lines(e.Mistakes) }
 
 // mistakes collects the mistakes of the rules that NewSet gets.
 type mistakes []Mistake

@@ -215,13 +215,8 @@ func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		begun, l := time.Now(), &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
-		q := offline(l)
-		q.Conn = zkconn.Borrow(z, zkconn.Config{
-			SessionTimeout: 6 * time.Second, Random: bubble.Random(), Now: func() time.Duration { return time.Since(begun) },
-		})
+		q := online(z)
 		defer q.Conn.Close(0)
-		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.newID)
 		watcher := q.NewWatcher(Request{Lock: "x", Kind: znode.Mutex})
 		holder, err := watcher.Holder(w.Ctx, false)
 		if err != nil || holder == nil {
@@ -236,6 +231,17 @@ func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 	})
 }
 
+// online returns a queue on a borrowed connection. Its client's clocks stand still.
+func online(z *zk.Conn) *Queue {
+	begun, l := time.Now(), &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
+	q := offline(l)
+	q.Conn = zkconn.Borrow(z, zkconn.Config{
+		SessionTimeout: 6 * time.Second, Random: bubble.Random(), Now: func() time.Duration { return time.Since(begun) },
+	})
+	q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.newID)
+	return q
+}
+
 // TestSightingsOfGoneCandidates: sightings are of the candidates that are there. A process that looks at
 // an election for months does not keep those that have left.
 func TestSightingsOfGoneCandidates(t *testing.T) {
@@ -248,13 +254,8 @@ func TestSightingsOfGoneCandidates(t *testing.T) {
 		}
 		create("/locks", nil)
 		create("/locks/x", nil)
-		begun, l := time.Now(), &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
-		q := offline(l)
-		q.Conn = zkconn.Borrow(z, zkconn.Config{
-			SessionTimeout: 6 * time.Second, Random: bubble.Random(), Now: func() time.Duration { return time.Since(begun) },
-		})
+		q := online(z)
 		defer q.Conn.Close(0)
-		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.newID)
 		var last Sightings
 		for i := range 5 {
 			node := fmt.Sprintf("/locks/x/%s-lock-%010d", generation, i)

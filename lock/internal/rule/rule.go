@@ -101,6 +101,20 @@ func (t Times) Check() (all []Broken) {
 	return all
 }
 
+// Line joins those parts of a mistake that are not empty.
+func Line(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+}
+
+// Lines returns mistakes, one a line.
+func Lines[M fmt.Stringer](mistakes []M) string {
+	lines := make([]string, len(mistakes))
+	for i, m := range mistakes {
+		lines[i] = m.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
 // maxName limits the length of the name of an element of a list, in bytes.
 const maxName = 64
 
