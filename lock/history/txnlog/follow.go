@@ -6,6 +6,8 @@ import (
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Follower keeps a state of its own along a log, see [Log.Follow].
@@ -27,15 +29,16 @@ type Follower interface {
 }
 
 // Follow gives f the state before the range and all transactions after it, up to the range's end. It
-// begins with the newest snapshot that is older than the range. Without one, as in a folder that the
-// server purges, it begins with the oldest transactions and a Gap, and f learns the state from the
-// first snapshot that they reach. So it does after each gap. warn gets the problems of the files.
+// begins with the newest snapshot that is older than the range, and has no transactions that the next
+// leader may have discarded. Without one, as in a folder that the server purges, it begins with the
+// oldest transactions and a Gap, and f learns the state from the first such snapshot that they reach.
+// So it does after each gap. warn gets the problems of the files.
 // Follow returns the path of the first snapshot that it used, or "". It fails only if ctx ends.
 func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error)) (snapshot string, err error) {
 	w := &follow{Log: l, f: f, warn: warn, to: Range{To: r.To, Until: r.Until}, last: -1}
 	if first := l.firstZxid(); first != 1 || r.From > 1 || !r.Since.IsZero() { // else the log begins with an empty ensemble
 		for _, s := range l.SnapshotsFor(r) {
-			if w.load(s) {
+			if !l.doubtful(s) && w.load(s) {
 				break
 			}
 		}
@@ -103,6 +106,24 @@ func (w *follow) problem(err error) {
 	}
 }
 
+// doubtful reports whether the next leader may have discarded transactions that the snapshot has: the logs
+// go on with another epoch, and none has its last transaction, or another folder goes on without that.
+func (l *Log) doubtful(s *Snapshot) bool {
+	for t, err := range l.again().Txns(Range{From: s.Zxid}) {
+		if err == nil {
+			return t.Disputed || t.Zxid != s.Zxid && znode.Epoch(t.Zxid) != znode.Epoch(s.Zxid)
+		}
+	}
+	return false
+}
+
+// again returns the log without progress, for transactions that are read twice.
+func (l *Log) again() *Log {
+	again := *l
+	again.Progress = nil
+	return &again
+}
+
 // learn has f begin anew, if it is blind, with a snapshot between the last transaction and the next. A
 // server that restarts saves what its log has, before the leader tells it what to discard of that.
 func (w *follow) learn(next int64) {
@@ -115,11 +136,9 @@ func (w *follow) learn(next int64) {
 
 // load has f begin with the snapshot; false if that cannot be read.
 func (w *follow) load(s *Snapshot) bool {
-	later := *w.Log
-	later.Progress = nil // the same transactions are read again
 	r := w.to
 	r.From = s.Zxid + 1
-	err := w.f.Begin(s.Zxid, Exact(s.Zxid, s.Nodes(), later.Txns(r), w.f.Keep))
+	err := w.f.Begin(s.Zxid, Exact(s.Zxid, s.Nodes(), w.again().Txns(r), w.f.Keep))
 	for session, wrong := range s.Sessions() {
 		if err = errors.Join(err, wrong); err == nil {
 			w.f.Opened(session)

@@ -115,26 +115,37 @@ func TestFollowDoubtsSnapshots(t *testing.T) {
 	name := func(kind string, zxid int64) string { return fmt.Sprintf("%s.%x", kind, zxid) }
 	for what, tt := range map[string]struct {
 		folders []map[string][]byte
+		since   time.Time
 		want    []int64 // transactions with which f begins
 	}{
 		"no log has them": {[]map[string][]byte{
 			{"log.3": file(run(1, 3, 5, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...), name("snapshot", zx(2, 3)): snapshot(a)},
-		}, []int64{zx(2, 3)}},
+		}, time.Time{}, []int64{zx(2, 3)}},
 		"another folder goes on without them": {[]map[string][]byte{
 			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...), name("snapshot", zx(2, 3)): snapshot(a)},
 			{"log.3": file(run(1, 3, 5, "a")...), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
-		}, []int64{zx(2, 3)}},
+		}, time.Time{}, []int64{zx(2, 3)}},
 		"all folders have them": {[]map[string][]byte{
 			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
 			{"log.3": file(run(1, 3, 7, "a")...), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
-		}, []int64{zx(1, 7)}},
+		}, time.Time{}, []int64{zx(1, 7)}},
+		"before the range, no log has them": {[]map[string][]byte{
+			{"log.3": file(run(1, 3, 5, "a")...), name("snapshot", zx(1, 4)): snapshot(a), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+		}, start.Add(2*time.Hour + 3*time.Second), []int64{zx(1, 4)}},
+		"before the range, another folder goes on without them": {[]map[string][]byte{
+			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 4)): snapshot(a), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+			{"log.3": file(run(1, 3, 5, "a")...), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+		}, start.Add(2*time.Hour + 3*time.Second), []int64{zx(1, 4)}},
+		"before the range, a log has them": {[]map[string][]byte{
+			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 4)): snapshot(a), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+		}, start.Add(2*time.Hour + 3*time.Second), []int64{zx(1, 7)}},
 	} {
 		var dirs []string
 		for _, files := range tt.folders {
 			dirs = append(dirs, write(t, files))
 		}
 		n := &notes{}
-		if _, err := mustOpen(t, dirs...).Follow(t.Context(), Range{}, n, func(error) {}); err != nil {
+		if _, err := mustOpen(t, dirs...).Follow(t.Context(), Range{Since: tt.since}, n, func(error) {}); err != nil {
 			t.Fatal(err)
 		}
 		var want, got []string
