@@ -30,16 +30,21 @@ func (h history) keep(t *testing.T, broken violation) {
 		return file
 	}
 	t.Logf("the history is in %s: make sim HISTORY=that file runs it again", write("", h, broken.text))
-	limit, err := time.ParseDuration(os.Getenv("SHRINK"))
+	text := os.Getenv("SHRINK")
+	if text == "" {
+		return
+	}
+	limit, err := time.ParseDuration(text)
 	if err != nil {
+		t.Errorf("SHRINK=%q: must be a duration, such as 2m", text)
 		return
 	}
 	again := func(h history) string {
-		text, err := runApart(write(".tried", h, ""))
+		found, err := runApart(write(".tried", h, ""))
 		if err != nil {
 			t.Log(err)
 		}
-		return text
+		return found
 	}
 	until := time.Now().Add(limit) // wall clock: it limits the search, and decides nothing
 	small := shrink(h, broken.text, func() bool { return time.Now().Before(until) }, again)
