@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/compare/ticks"
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -30,15 +32,14 @@ func TestMain(m *testing.M) {
 const unlocked = "Holdfast, but without locks"
 
 func openUnlocked([]string, string) (func(workload string) locker, error) {
-	return func(string) locker { return noLock{} }, nil
+	return func(string) locker { return func(context.Context) (crew.Held, error) { return noLock{}, nil } }, nil
 }
 
 type noLock struct{}
 
-func (l noLock) take(context.Context) (held, error) { return l, nil }
-func (noLock) ask() (*claim, error)                 { return moment(func() bool { return true }) }
-func (noLock) token() string                        { return "1" }
-func (noLock) leave() error                         { return nil }
+func (noLock) Ask() (*monotonic.Claim, error) { return moment(func() bool { return true }) }
+func (noLock) Token() string                  { return "1" }
+func (noLock) Unlock() error                  { return nil }
 
 // TestLocks: in a few seconds with a fault, Holdfast breaks no promise, and the peer without locks is
 // caught: its holds overlap, their tokens are the same, and elements are lost.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -46,12 +46,8 @@ func at(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} 
 // members, as etcd's own tests have it.
 const partMember, healMember = "part", "heal"
 
-// serveEtcd runs a member until it ends.
-func serveEtcd(config string) error {
-	var own etcdConfig
-	if err := json.Unmarshal([]byte(config), &own); err != nil {
-		return err
-	}
+// serveEtcd runs a member until it ends. It listens to its standard input itself.
+func serveEtcd(own etcdConfig) error {
 	c := embed.NewConfig()
 	c.Name, c.Dir, c.LogLevel = own.Name, own.Dir, "error"
 	c.ListenClientUrls, c.AdvertiseClientUrls = at(own.Client), at(own.Client)
@@ -79,7 +75,7 @@ func serveEtcd(config string) error {
 
 // etcdCluster is a cluster of members, as processes.
 type etcdCluster struct {
-	given
+	crew.Given
 	members []*etcdMember
 	version string
 }
@@ -90,7 +86,7 @@ type etcdMember struct {
 	proc *zkserver.Worker
 }
 
-func startEtcd(ctx context.Context, dir string, n int) (_ cluster, err error) {
+func startEtcd(ctx context.Context, dir string, n int) (_ crew.Cluster, err error) {
 	ports, err := zkserver.FreePorts(2 * n)
 	if err != nil {
 		return nil, err
@@ -99,7 +95,7 @@ func startEtcd(ctx context.Context, dir string, n int) (_ cluster, err error) {
 	c := new(etcdCluster)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.stop())
+			err = errors.Join(err, c.Stop())
 		}
 	}()
 	var list []string
@@ -110,13 +106,13 @@ func startEtcd(ctx context.Context, dir string, n int) (_ cluster, err error) {
 			return nil, err
 		}
 		c.members = append(c.members, m)
-		c.given = append(c.given, m.Client)
+		c.Given = append(c.Given, m.Client)
 		list = append(list, fmt.Sprintf("%s=http://%s", m.Name, m.Peer))
 	}
 	for _, m := range c.members {
 		m.Cluster = strings.Join(list, ",")
 	}
-	if err := wait.All(n, func(i int) error { return c.restart(ctx, i) }); err != nil {
+	if err := wait.All(n, func(i int) error { return c.Restart(ctx, i) }); err != nil {
 		return nil, err
 	}
 	s, err := c.members[0].status(ctx)
@@ -133,9 +129,9 @@ func (m *etcdMember) status(ctx context.Context) (*clientv3.StatusResponse, erro
 	return m.look.Status(ctx, m.Client)
 }
 
-// leader waits until a member reports that it leads, and returns its index.
-func (c *etcdCluster) leader(ctx context.Context) (leader int, err error) {
-	err = wait.Until(ctx, startPatience, "etcd has a leader", func() (bool, error) {
+// Leader waits until a member reports that it leads, and returns its index.
+func (c *etcdCluster) Leader(ctx context.Context) (leader int, err error) {
+	err = wait.Until(ctx, crew.StartPatience, "etcd has a leader", func() (bool, error) {
 		for i, m := range c.members {
 			if s, err := m.status(ctx); err == nil && s.Leader == s.Header.MemberId {
 				leader = i
@@ -147,8 +143,8 @@ func (c *etcdCluster) leader(ctx context.Context) (leader int, err error) {
 	return leader, err
 }
 
-// restart starts a member that does not run, and waits until it knows a leader.
-func (c *etcdCluster) restart(ctx context.Context, i int) error {
+// Restart starts a member that does not run, and waits until it knows a leader.
+func (c *etcdCluster) Restart(ctx context.Context, i int) error {
 	m := c.members[i]
 	cmd, err := zkserver.Command("", etcdEnv, m.etcdConfig)
 	if err != nil {
@@ -160,7 +156,7 @@ func (c *etcdCluster) restart(ctx context.Context, i int) error {
 	if m.proc, err = zkserver.StartWorker(cmd); err != nil {
 		return err
 	}
-	return wait.Until(ctx, startPatience, "etcd's "+m.Name+" serves", func() (bool, error) {
+	return wait.Until(ctx, crew.StartPatience, "etcd's "+m.Name+" serves", func() (bool, error) {
 		select {
 		case <-m.proc.Exited():
 			return false, fmt.Errorf("etcd's %s has ended: %w: %s", m.Name, m.proc.Err(), m.proc.Stderr())
@@ -176,7 +172,7 @@ func (c *etcdCluster) restart(ctx context.Context, i int) error {
 
 // tell tells a member something, and waits until it has obeyed.
 func (c *etcdCluster) tell(i int, word string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), crew.StartPatience)
 	defer cancel()
 	if err := c.members[i].proc.Tell(word); err != nil {
 		return err
@@ -185,14 +181,15 @@ func (c *etcdCluster) tell(i int, word string) error {
 	return err
 }
 
-func (c *etcdCluster) kill(i int) error   { c.members[i].proc.Kill(); return nil }
-func (c *etcdCluster) pause(i int) error  { return c.members[i].proc.Signal(syscall.SIGSTOP) }
-func (c *etcdCluster) resume(i int) error { return c.members[i].proc.Signal(syscall.SIGCONT) }
-func (c *etcdCluster) part(i int) error   { return c.tell(i, partMember) }
-func (c *etcdCluster) heal(i int) error   { return c.tell(i, healMember) }
+func (c *etcdCluster) Version() string    { return "etcd " + c.version }
+func (c *etcdCluster) Kill(i int) error   { c.members[i].proc.Kill(); return nil }
+func (c *etcdCluster) Pause(i int) error  { return c.members[i].proc.Signal(syscall.SIGSTOP) }
+func (c *etcdCluster) Resume(i int) error { return c.members[i].proc.Signal(syscall.SIGCONT) }
+func (c *etcdCluster) Part(i int) error   { return c.tell(i, partMember) }
+func (c *etcdCluster) Heal(i int) error   { return c.tell(i, healMember) }
 
-// stop kills the members, because their data is not needed any more.
-func (c *etcdCluster) stop() (err error) {
+// Stop kills the members, because their data is not needed any more.
+func (c *etcdCluster) Stop() (err error) {
 	for _, m := range c.members {
 		if m.proc != nil {
 			m.proc.Close(0)

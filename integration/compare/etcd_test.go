@@ -17,11 +17,11 @@ func TestEtcdCluster(t *testing.T) {
 	}
 	c := started.(*etcdCluster)
 	defer func() {
-		if err := c.stop(); err != nil {
+		if err := c.Stop(); err != nil {
 			t.Error(err)
 		}
 	}()
-	old, err := c.leader(t.Context())
+	old, err := c.Leader(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestEtcdCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := s.Header.MemberId
-	if err := c.part(old); err != nil {
+	if err := c.Part(old); err != nil {
 		t.Fatal(err)
 	}
 	if err := wait.Until(t.Context(), time.Minute, "the others elect a leader", leads(func(i int, leader, own uint64) bool {
@@ -52,16 +52,16 @@ func TestEtcdCluster(t *testing.T) {
 	})); err != nil {
 		t.Error(err)
 	}
-	if err := c.heal(old); err != nil {
+	if err := c.Heal(old); err != nil {
 		t.Fatal(err)
 	}
 	if err := wait.Until(t.Context(), time.Minute, "all have a leader", leads(func(_ int, leader, _ uint64) bool { return leader != 0 })); err != nil {
 		t.Error(err)
 	}
-	if err := c.kill(old); err != nil {
+	if err := c.Kill(old); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.restart(t.Context(), old); err != nil {
+	if err := c.Restart(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 }

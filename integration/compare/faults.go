@@ -4,157 +4,127 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
-
-// span is a fault, with its shortest and longest duration.
-type span struct {
-	kind        string
-	least, most time.Duration
-}
-
-// The faults, of Jepsen's classes pause, kill, partition and clock.
-const (
-	leaderPaused   = "leader paused"
-	followerPaused = "follower paused"
-	clientsPaused  = "two clients paused"
-	leaderKilled   = "leader killed"
-	followerKilled = "follower killed"
-	clientsKilled  = "two clients killed"
-	leaderParted   = "leader parted from the other servers"
-	clientsParted  = "two clients parted from the servers"
-	clockStepped   = "leader's clock stepped"
-)
-
-// ofClients reports whether the fault is one of clients. The others need several servers.
-func (s span) ofClients() bool {
-	return s.kind == clientsPaused || s.kind == clientsKilled || s.kind == clientsParted
-}
-
-// lockFaults are those of the locks. Clients are paused for longer than their lease.
-var lockFaults = []span{
-	{leaderPaused, time.Second, 8 * time.Second},
-	{followerPaused, time.Second, 8 * time.Second},
-	{clientsPaused, ttl + time.Second, ttl + grace + 6*time.Second},
-	{leaderKilled, 500 * time.Millisecond, 5 * time.Second},
-	{followerKilled, 500 * time.Millisecond, 5 * time.Second},
-	{clientsKilled, 500 * time.Millisecond, 5 * time.Second},
-	{leaderParted, time.Second, 10 * time.Second},
-	{clientsParted, time.Second, ttl + grace + 4*time.Second},
-	{clockStepped, 2 * time.Second, 8 * time.Second},
-}
-
-// tickFaults are those of the ticks. Redis has one server, which is its leader.
-var tickFaults = []span{
-	{clientsPaused, time.Second, 13 * time.Second},
-	{clientsKilled, 0, 12 * time.Second},
-	{leaderKilled, 0, time.Second},
-}
 
 // mostStep is the largest step of a clock. It must be less than Holdfast's grace.
 const mostStep = 2 * time.Second
 
-// faults returns a run's faults, each of which happens to all systems at the same moment.
-func (r *run) faults(spans []span) (all []crew.Fault) {
-	for _, f := range spans {
-		if !f.ofClients() && r.Servers < 3 {
-			continue
-		}
-		var each []crew.Fault
-		for _, s := range r.systems {
-			if f.ofClients() {
-				each = append(each, s.ofClients(f))
-			} else {
-				each = append(each, s.ofServers(f))
-			}
-		}
-		all = append(all, crew.Together(f.kind, each...))
-	}
-	return all
+// faults is a list of faults, each of which happens to all of a run's systems at the same moment.
+type faults struct {
+	run *run
+	ctx context.Context // limits restarts of servers
+	all []crew.Fault
 }
 
-// ofClients returns a fault of two of the system's clients.
-func (s *system) ofClients(f span) crew.Fault {
-	damage, mend := (*crew.Client).Kill, (*crew.Client).Start
-	signal := func(sig syscall.Signal) func(*crew.Client) error {
-		return func(c *crew.Client) error { return c.Signal(sig) }
+// together adds a fault.
+func (f *faults) together(name string, of func(t *crew.Team) crew.Fault) {
+	var each []crew.Fault
+	for _, t := range f.run.teams {
+		each = append(each, of(t))
 	}
-	hit := crew.Each(crew.Always(damage))
-	switch f.kind {
-	case clientsPaused:
-		hit, mend = crew.Each(signal(syscall.SIGSTOP)), signal(syscall.SIGCONT)
-	case clientsParted:
-		hit, mend = crew.Each(crew.Always((*crew.Client).Part)), crew.Always((*crew.Client).Rejoin)
-	}
-	return crew.Break(f.kind, f.least, f.most, func(_ context.Context, r *rand.Rand) (victims []*crew.Client, _ error) {
-		for _, i := range r.Perm(clients)[:2] {
-			if i < len(s.clients) {
-				victims = append(victims, s.clients[i])
-			}
-		}
-		return victims, nil
-	}, hit, crew.Each(mend))
+	f.all = append(f.all, crew.Together(name, each...))
 }
 
-// ofServers returns a fault of one of the system's servers.
-func (s *system) ofServers(f span) crew.Fault {
-	var step time.Duration
-	pick := func(ctx context.Context, r *rand.Rand) ([]int, error) {
-		step = wait.Between(r, time.Second, mostStep)
-		if r.IntN(2) == 0 {
-			step = -step
-		}
-		nth := 1 + r.IntN(2)
-		if s.cluster == nil {
-			return nil, nil
-		}
-		victim, err := s.cluster.leader(ctx)
-		if f.kind == followerPaused || f.kind == followerKilled {
-			victim = (victim + nth) % len(s.cluster.addrs())
-		}
-		return []int{victim}, err
+// clients adds a fault of two clients of each system.
+func (f *faults) clients(name string, least, most time.Duration, way crew.Way[*crew.Client]) {
+	f.together(name, func(t *crew.Team) crew.Fault {
+		return crew.Break(name, least, most, func(_ context.Context, r *rand.Rand) (victims []*crew.Client, _ error) {
+			for _, i := range r.Perm(clients)[:2] {
+				if i < len(t.Clients) {
+					victims = append(victims, t.Clients[i])
+				}
+			}
+			return victims, nil
+		}, way)
+	})
+}
+
+// servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several
+// servers.
+func (f *faults) servers(name string, rank int, least, most time.Duration, way func(crew.Servers) crew.Way[int]) {
+	if f.run.Servers < 3 {
+		return
 	}
-	restart := func(i int) error { return s.cluster.restart(s.ctx, i) }
-	damage, mend := s.on(cluster.kill), restart
-	switch f.kind {
-	case leaderPaused, followerPaused:
-		damage, mend = s.on(cluster.pause), s.on(cluster.resume)
-	case leaderParted:
-		damage, mend = s.on(cluster.part), s.on(cluster.heal)
-	case clockStepped:
-		damage = func(i int) error { return s.cluster.step(i, step) }
-		mend = func(i int) error { return s.cluster.step(i, 0) }
-	}
-	return crew.Break(f.kind, f.least, f.most, pick, crew.Each(damage), crew.Each(func(i int) error {
-		if err := mend(i); err != nil {
+	f.together(name, func(t *crew.Team) crew.Fault {
+		w := way(crew.ServerFaults(f.ctx, t.Servers))
+		return crew.Break(name, least, most, crew.Ranked(t.Servers, rank, rank+1), f.untilLed(t, w))
+	})
+}
+
+// untilLed has a fault end only when there is a leader for the next one.
+func (f *faults) untilLed(t *crew.Team, w crew.Way[int]) crew.Way[int] {
+	return crew.Way[int]{Damage: w.Damage, Mend: func(victims []int) error {
+		if err := w.Mend(victims); err != nil {
 			return err
 		}
-		_, err := s.cluster.leader(s.ctx) // so that there is a leader before the next fault
+		_, err := t.Servers.Leader(f.ctx)
 		return err
-	}))
+	}}
 }
 
-func (s *system) on(do func(cluster, int) error) func(int) error {
-	return func(i int) error { return do(s.cluster, i) }
+// steps adds a fault that steps the clock of each system's leader.
+func (f *faults) steps(name string, least, most time.Duration) {
+	if f.run.Servers < 3 {
+		return
+	}
+	f.together(name, func(t *crew.Team) crew.Fault {
+		var step time.Duration
+		pick := func(ctx context.Context, r *rand.Rand) ([]int, error) {
+			if step = wait.Between(r, time.Second, mostStep); r.IntN(2) == 0 {
+				step = -step
+			}
+			return crew.Ranked(t.Servers, 0, 1)(ctx, r)
+		}
+		return crew.Break(name, least, most, pick, f.untilLed(t, crew.Way[int]{
+			Damage: crew.Each(func(i int) error { return t.Servers.Step(i, step) }),
+			Mend:   crew.Each(func(i int) error { return t.Servers.Step(i, 0) }),
+		}))
+	})
 }
 
-// onTicks makes half of the faults come within 30 ms after a tick, when a run may be going on.
-func onTicks(faults []crew.Fault) []crew.Fault {
-	for i, f := range faults {
-		do := f.Do
-		faults[i].Do = func(ctx context.Context, r *rand.Rand) (bool, error) {
+func killed(s crew.Servers) crew.Way[int] { return s.Killed }
+func paused(s crew.Servers) crew.Way[int] { return s.Paused }
+func parted(s crew.Servers) crew.Way[int] { return s.Parted }
+
+// lockFaults returns the faults of the locks, of Jepsen's classes pause, kill, partition and clock.
+// Clients are paused for longer than their lease.
+func (r *run) lockFaults(ctx context.Context) []crew.Fault {
+	const short, s = 500 * time.Millisecond, time.Second
+	f := &faults{run: r, ctx: ctx}
+	f.servers("leader paused", 0, s, 8*s, paused)
+	f.servers("follower paused", 1, s, 8*s, paused)
+	f.clients("two clients paused", ttl+s, ttl+grace+6*s, crew.ClientPaused)
+	f.servers("leader killed", 0, short, 5*s, killed)
+	f.servers("follower killed", 1, short, 5*s, killed)
+	f.clients("two clients killed", short, 5*s, crew.ClientKilled)
+	f.servers("leader parted from the other servers", 0, s, 10*s, parted)
+	f.clients("two clients parted from the servers", s, ttl+grace+4*s, crew.ClientParted)
+	f.steps("leader's clock stepped", 2*s, 8*s)
+	return f.all
+}
+
+// tickFaults returns the faults of the ticks. Half of them come within 30 ms after a tick, when a run
+// may be going on. Redis has one server, which is its leader.
+func (r *run) tickFaults(ctx context.Context) []crew.Fault {
+	f := &faults{run: r, ctx: ctx}
+	f.clients("two clients paused", time.Second, 13*time.Second, crew.ClientPaused)
+	f.clients("two clients killed", 0, 12*time.Second, crew.ClientKilled)
+	f.servers("leader killed", 0, 0, time.Second, killed)
+	for i, fault := range f.all {
+		f.all[i].Do = func(ctx context.Context, r *rand.Rand) (bool, error) {
 			if late := wait.Between(r, 0, 30*time.Millisecond); r.IntN(2) == 0 {
 				now := time.Now()
 				_ = wait.Sleep(ctx, now.Truncate(time.Second).Add(time.Second+late).Sub(now))
 			}
-			return do(ctx, r)
+			return fault.Do(ctx, r)
 		}
 	}
-	return faults
+	return f.all
 }
 
 // disturb makes faults for the run's duration, with 2 to 6 s of quiet before each, and returns their
@@ -163,7 +133,7 @@ func (r *run) disturb(ctx context.Context, faults []crew.Fault) (counts map[stri
 	counts = map[string]int{}
 	during, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
-	err = crew.Plague(during, rand.New(rand.NewPCG(r.Seed, 0)), faults, 2*time.Second, 6*time.Second, func(f crew.Fault, began, ended instant) {
+	err = crew.Plague(during, rand.New(rand.NewPCG(r.Seed, 0)), faults, 2*time.Second, 6*time.Second, func(f crew.Fault, began, ended monotonic.Instant) {
 		counts[f.Name]++
 		r.say("%s, %v; %s", f.Name, time.Duration(ended-began).Round(time.Millisecond), r.soFar())
 	})

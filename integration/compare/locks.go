@@ -7,6 +7,9 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
@@ -19,18 +22,22 @@ import (
 func runLocks(ctx context.Context, set settings, names []string, given []string, out io.Writer) (_ *result, err error) {
 	r := &run{settings: set, out: out, given: given}
 	defer func() { err = errors.Join(err, r.end()) }()
-	if err := r.begin(ctx, names); err != nil {
+	if err := r.begin(names); err != nil {
 		return nil, err
 	}
-	if err := wait.All(len(r.systems), func(i int) error { return r.startLocks(ctx, r.systems[i]) }); err != nil {
+	stores := make([]map[string]*Store, len(names))
+	if err := wait.All(len(names), func(i int) error {
+		stores[i] = newStores()
+		return r.startLocks(ctx, i, stores[i])
+	}); err != nil {
 		return nil, err
 	}
-	res := &result{settings: set, Versions: r.versions(ctx)}
+	res := &result{settings: set, Versions: r.versions()}
 	if err := r.awaitWork(ctx); err != nil {
 		return nil, err
 	}
 	start := monotonic.Now()
-	if res.Faults, err = r.disturb(ctx, r.faults(lockFaults)); err != nil {
+	if res.Faults, err = r.disturb(ctx, r.lockFaults(ctx)); err != nil {
 		return nil, err
 	}
 	stop := monotonic.Now()
@@ -40,17 +47,11 @@ func runLocks(ctx context.Context, set settings, names []string, given []string,
 	if res.faults, err = r.finish(ctx); err != nil {
 		return nil, err
 	}
-	for _, s := range r.systems {
-		for _, w := range peerOf(s.name).offers {
-			var own []record
-			for _, rec := range s.history.All() {
-				if rec.Workload == w {
-					own = append(own, rec)
-				}
-			}
-			row := judge(s.name, w, own, s.stores.byWorkload[w], start, stop)
-			for _, e := range row.examples {
-				r.say("violation: %s", e)
+	for i, t := range r.teams {
+		for _, w := range peerOf(t.Name).offers {
+			row := judgeLock(t.Name, w, t.History.All(), stores[i][w], start, stop)
+			for _, e := range row.examples[:min(5, len(row.examples))] {
+				r.say("violation: %s, %s: %s", t.Name, w, e)
 			}
 			res.Rows = append(res.Rows, *row)
 		}
@@ -65,52 +66,62 @@ func runLocks(ctx context.Context, set settings, names []string, given []string,
 }
 
 // startLocks starts a system's servers, its stores, and then its clients.
-func (r *run) startLocks(ctx context.Context, s *system) (err error) {
-	if s.cluster = given(r.given); r.given == nil {
-		if s.cluster, err = peerOf(s.name).start(ctx, s.dir, r.Servers); err != nil {
-			return err
-		}
-	}
-	s.stores = newStores()
-	socket := filepath.Join(s.dir, "store")
-	if s.listen, err = s.stores.serve(socket); err != nil {
+func (r *run) startLocks(ctx context.Context, i int, stores map[string]*Store) error {
+	t := r.teams[i]
+	dir, err := r.folder(i)
+	if err != nil {
 		return err
 	}
-	return s.join(s.cluster.addrs(), func(index, life int, relays []string) (*exec.Cmd, error) {
-		return zkserver.Command("", workerEnv, workerConfig{System: s.name, Seed: r.Seed, Index: index, Life: life, Servers: relays, Store: socket})
-	})
+	if r.given == nil {
+		servers, err := peerOf(t.Name).start(ctx, dir, r.Servers)
+		if err != nil {
+			return err
+		}
+		t.Servers = servers
+	}
+	socket := filepath.Join(dir, "store")
+	listener, err := serveStores(socket, stores)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { listener.Close() })
+	return t.Start(crew.Places{N: clients, Servers: t.Servers.Addrs(), Command: func(index, life int, relays []string) (*exec.Cmd, error) {
+		return zkserver.Command("", workerEnv, workerConfig{System: t.Name, Seed: r.Seed, Index: index, Life: life, Servers: relays, Store: socket})
+	}})
+}
+
+// startZooKeeper starts n servers without syncs of their logs to disk, and with clocks and links of
+// their own if there are several.
+func startZooKeeper(ctx context.Context, dir string, n int) (crew.Cluster, error) {
+	opts := zkserver.Options{Links: n > 1, Config: []string{"syncLimit=4", "initLimit=20"}} // in ticks of 0.5 s
+	var ahead []time.Duration
+	if n > 1 {
+		ahead = make([]time.Duration, n)
+	}
+	clocks, err := crew.Clocks(ctx, dir, ahead...)
+	if err != nil {
+		return nil, err
+	}
+	return crew.Start(ctx, n, clocks, opts)
 }
 
 // versions returns the versions of the servers.
-func (r *run) versions(ctx context.Context) (text string) {
-	seen := map[string]bool{}
-	for _, s := range r.systems {
-		version := ""
-		switch c := s.cluster.(type) {
-		case *zkCluster:
-			if v, err := c.Servers()[0].Version(ctx); err == nil {
-				version = "ZooKeeper " + v.String()
-			}
-		case *etcdCluster:
-			version = "etcd " + c.version
-		}
-		if version != "" && !seen[version] {
-			seen[version] = true
-			if text != "" {
-				text += ", "
-			}
-			text += version
+func (r *run) versions() string {
+	var all []string
+	for _, t := range r.teams {
+		if v := t.Servers.Version(); v != "" && !slices.Contains(all, v) {
+			all = append(all, v)
 		}
 	}
-	return text
+	return strings.Join(all, ", ")
 }
 
 // audit audits the log of Holdfast's servers. If the servers disagree on their data, it returns an
 // error.
 func (r *run) audit(ctx context.Context, res *result) error {
-	for _, s := range r.systems {
-		c, ok := s.cluster.(*zkCluster)
-		if !ok || s.name != holdfast {
+	for _, t := range r.teams {
+		c, ok := t.Servers.(*crew.ZooKeeper)
+		if !ok || t.Name != holdfast {
 			continue
 		}
 		found, err := crew.Audit(ctx, c.Servers(), audit.Options{Grace: grace, Skew: mostStep})

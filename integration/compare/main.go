@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/compare/ticks"
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
@@ -98,22 +99,10 @@ func main() {
 }
 
 // child reports whether this process was started as a client or as an etcd server. If so, child
-// first does the work of the client or server until its end. An error ends the process with status
-// 1.
+// first does the work of the client or server until its end.
 func child() bool {
 	peers.ServeIfPeer()
-	run, config := work, os.Getenv(workerEnv)
-	if config == "" {
-		run, config = serveEtcd, os.Getenv(etcdEnv)
-	}
-	if config == "" {
-		return false
-	}
-	if err := run(config); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	return true
+	return crew.Serve(workerEnv, work) || crew.Serve(etcdEnv, serveEtcd)
 }
 
 func command(ctx context.Context, args []string) int {

@@ -7,29 +7,29 @@ import (
 	"sync"
 )
 
-// store is what the locks protect: a set of numbers, which clients read and write as a whole. It is
-// in the controller's process, and no fault hits it.
-type store struct {
+// Store is what the locks protect: a set of numbers, which clients read and write as a whole. It is
+// in the controller's process, and no fault hits it. Clients call its methods by net/rpc.
+type Store struct {
 	fenced bool // the store refuses a token that is lower than one that it has seen
 
 	mu      sync.Mutex
 	highest string
 	set     []int64
-	writes  []write // accepted writes, in order
+	writes  []Write // accepted writes, in order, without Set
 }
 
-// write is an accepted write.
-type write struct {
+// Write has the arguments of [Store.Write]: the set, and the element that was not there before.
+type Write struct {
 	Token string
-	Added int64 // the element that was not there before
+	Set   []int64
+	Added int64
 }
 
 // errStale: a fenced store refused a token, because it has seen a higher token.
 var errStale = errors.New("stale token")
 
-// admit remembers the highest token. If the store is fenced, admit refuses lower tokens with
-// errStale.
-func (s *store) admit(token string) error {
+// admit remembers the highest token. If the store is fenced, admit refuses lower tokens.
+func (s *Store) admit(token string) error {
 	if s.fenced && token < s.highest {
 		return errStale
 	}
@@ -37,69 +37,43 @@ func (s *store) admit(token string) error {
 	return nil
 }
 
-func (s *store) read(token string) ([]int64, error) {
+// Read answers with the set, if the store admits the token.
+func (s *Store) Read(token string, set *[]int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.set, s.admit(token)
+	*set = s.set
+	return s.admit(token)
 }
 
-func (s *store) write(token string, set []int64, added int64) error {
+// Write replaces the set by w.Set and w.Added, if the store admits the token.
+func (s *Store) Write(w Write, _ *struct{}) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.admit(token); err != nil {
+	if err := s.admit(w.Token); err != nil {
 		return err
 	}
-	s.set = append(set[:len(set):len(set)], added)
-	s.writes = append(s.writes, write{token, added})
+	s.set = append(w.Set[:len(w.Set):len(w.Set)], w.Added)
+	s.writes = append(s.writes, Write{Token: w.Token, Added: w.Added})
 	return nil
 }
 
-// Stores serves the stores of one system to its clients, by net/rpc. Stores has a store for each
-// workload that uses a store.
-type Stores struct{ byWorkload map[string]*store }
-
-func newStores() *Stores {
-	return &Stores{map[string]*store{lockSetWorkload: {}, fencedWorkload: {fenced: true}}}
+// newStores returns the stores of one system, by workload.
+func newStores() map[string]*Store {
+	return map[string]*Store{lockSetWorkload: {}, fencedWorkload: {fenced: true}}
 }
 
-// Request has the arguments of [Stores.Read] and [Stores.Write].
-type Request struct {
-	Workload string
-	Token    string
-	Set      []int64 // Set and Added are used by Write
-	Added    int64
-}
-
-// Read answers with the set, if the store admits the token.
-func (s *Stores) Read(r Request, set *[]int64) (err error) {
-	*set, err = s.byWorkload[r.Workload].read(r.Token)
-	return err
-}
-
-// Write replaces the set by r.Set and r.Added, if the store admits the token.
-func (s *Stores) Write(r Request, _ *struct{}) error {
-	return s.byWorkload[r.Workload].write(r.Token, r.Set, r.Added)
-}
-
-// serve answers at a Unix socket until the listener is closed. Connections end with the clients'
-// processes.
-func (s *Stores) serve(path string) (net.Listener, error) {
+// serveStores answers at a Unix socket until the listener is closed. Connections end with the
+// clients' processes.
+func serveStores(path string, stores map[string]*Store) (net.Listener, error) {
 	server := rpc.NewServer()
-	if err := server.Register(s); err != nil {
-		return nil, err
+	for workload, s := range stores {
+		if err := server.RegisterName(workload, s); err != nil {
+			return nil, err
+		}
 	}
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		go server.Accept(l)
 	}
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go server.ServeConn(conn)
-		}
-	}()
-	return l, nil
+	return l, err
 }

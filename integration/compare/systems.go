@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -36,10 +37,13 @@ func ours(name string) bool { return strings.HasPrefix(name, holdfast) }
 type lockPeer struct {
 	name   string
 	offers []string // workloads that the library has locks for
-	start  func(ctx context.Context, dir string, servers int) (cluster, error)
+	start  func(ctx context.Context, dir string, servers int) (crew.Cluster, error)
 	// open connects a client of a name to servers, and returns its lockers, by workload.
 	open func(servers []string, name string) (func(workload string) locker, error)
 }
+
+// locker takes the lock of one workload, for one client.
+type locker func(ctx context.Context) (crew.Held, error)
 
 var lockPeers = []lockPeer{
 	{holdfast, workloads, startZooKeeper, openHoldfast},
@@ -63,40 +67,29 @@ const (
 	root           = "/compare"
 )
 
-// locker takes the lock of one workload, for one client.
-type locker interface {
-	take(ctx context.Context) (held, error)
-}
-
-// held is a lock that is held.
-type held interface {
-	// ask returns the library's claim that the lock is held, or an error with the reason why the
-	// lock is not held.
-	ask() (*claim, error)
-	token() string
-	leave() error
-}
-
-var errNotHeld = errors.New("not held")
-
 // moment returns the claim of a library that does not know for how long a lock stays held. If ask
-// returns false, the error is errNotHeld.
-func moment(ask func() bool) (*claim, error) {
+// returns false, the error is [crew.ErrNotHeld].
+func moment(ask func() bool) (*monotonic.Claim, error) {
 	from := monotonic.Now()
 	if !ask() {
-		return nil, errNotHeld
+		return nil, crew.ErrNotHeld
 	}
-	return &claim{From: from, To: monotonic.Now(), Until: from}, nil
+	return &monotonic.Claim{From: from, To: monotonic.Now(), Until: from}, nil
 }
 
 func openHoldfast(servers []string, name string) (func(workload string) locker, error) {
 	c, err := lock.Dial(context.Background(), servers, lock.WithRoot(root), lock.WithOwner(name),
 		lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(leavePatience))
-	return func(workload string) locker { return holdfastLocker{c, workload} }, err
+	return func(workload string) locker {
+		return func(ctx context.Context) (crew.Held, error) {
+			h, err := c.Mutex(workload).Lock(ctx)
+			return crew.Holdfast(h), err
+		}
+	}, err
 }
 
 func openZKLock(servers []string, _ string) (func(workload string) locker, error) {
-	return func(workload string) locker { return &zkLocker{servers: servers, path: root + "/" + workload} }, nil
+	return func(workload string) locker { return (&zkLocker{servers: servers, path: root + "/" + workload}).take }, nil
 }
 
 func openEtcd(servers []string, _ string) (func(workload string) locker, error) {
@@ -108,37 +101,8 @@ func openEtcd(servers []string, _ string) (func(workload string) locker, error) 
 			Backoff: backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: time.Second,
 		})},
 	})
-	return func(workload string) locker { return &etcdLocker{client: c, key: root + "/" + workload} }, err
+	return func(workload string) locker { return (&etcdLocker{client: c, key: root + "/" + workload}).take }, err
 }
-
-// holdfastLocker takes locks of package lock. All workloads share a client.
-type holdfastLocker struct {
-	client   *lock.Client
-	workload string
-}
-
-func (l holdfastLocker) take(ctx context.Context) (held, error) {
-	h, err := l.client.Mutex(l.workload).Lock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return holdfastHeld{h}, nil
-}
-
-type holdfastHeld struct{ hold *lock.Hold }
-
-func (h holdfastHeld) ask() (*claim, error) {
-	if c := monotonic.Ask(h.hold); c != nil {
-		return c, nil
-	}
-	if err := h.hold.Err(); err != nil {
-		return nil, err
-	}
-	return nil, errNotHeld
-}
-
-func (h holdfastHeld) token() string { return h.hold.Token().String() }
-func (h holdfastHeld) leave() error  { return h.hold.Unlock() }
 
 // zkLocker takes locks of go-zookeeper, with a session of its own: after an error it closes the
 // session, because a Lock that fails leaves its node in the queue.
@@ -148,7 +112,7 @@ type zkLocker struct {
 	conn    *zk.Conn
 }
 
-func (l *zkLocker) take(ctx context.Context) (_ held, err error) {
+func (l *zkLocker) take(ctx context.Context) (_ crew.Held, err error) {
 	defer func() {
 		if err != nil {
 			l.hangUp()
@@ -192,16 +156,16 @@ type zkHeld struct {
 	session int64
 }
 
-// ask claims that the lock is held if the client is connected with the session that it had at the
+// Ask claims that the lock is held if the client is connected with the session that it had at the
 // grant.
-func (h *zkHeld) ask() (*claim, error) {
+func (h *zkHeld) Ask() (*monotonic.Claim, error) {
 	return moment(func() bool {
 		return h.locker.conn.State() == zk.StateHasSession && h.locker.conn.SessionID() == h.session
 	})
 }
 
-func (h *zkHeld) token() string { return "" }
-func (h *zkHeld) leave() error {
+func (h *zkHeld) Token() string { return "" }
+func (h *zkHeld) Unlock() error {
 	err := h.lock.Unlock()
 	if err != nil {
 		h.locker.hangUp()
@@ -217,7 +181,7 @@ type etcdLocker struct {
 	session *concurrency.Session
 }
 
-func (l *etcdLocker) take(ctx context.Context) (_ held, err error) {
+func (l *etcdLocker) take(ctx context.Context) (_ crew.Held, err error) {
 	if l.session != nil && closed(l.session.Done()) {
 		l.session = nil
 	}
@@ -249,15 +213,15 @@ type etcdHeld struct {
 	mutex  *concurrency.Mutex
 }
 
-func (h *etcdHeld) ask() (*claim, error) {
+func (h *etcdHeld) Ask() (*monotonic.Claim, error) {
 	session := h.locker.session
 	return moment(func() bool { return !closed(session.Done()) })
 }
 
-// token returns the revision at which the lock was acquired, as in etcd's documentation.
-func (h *etcdHeld) token() string { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
+// Token returns the revision at which the lock was acquired, as in etcd's documentation.
+func (h *etcdHeld) Token() string { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
 
-func (h *etcdHeld) leave() error {
+func (h *etcdHeld) Unlock() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
 	err := h.mutex.Unlock(ctx)
@@ -276,40 +240,30 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Classes of errors.
-const (
-	gaveUp    = "gave up"    // the client waited for too long
-	expired   = "expired"    // the lease or the session ended
-	notHeld   = "not held"   // when asked, the library said so
-	unsure    = "unsure"     // the unlock was not confirmed in time
-	connError = "connection" // the connection to the servers broke, or they could not serve
-)
+// connError is the class of errors when the connection to the servers broke, or they could not serve.
+// The others are those of package crew.
+const connError = "connection"
 
 // classes has all classes. A result that is not in classes is the text of an error.
-var classes = []string{gaveUp, expired, notHeld, unsure, connError}
+var classes = []string{crew.GaveUp, crew.Expired, crew.NotHeld, crew.Unsure, crew.Removed, crew.Written, connError}
 
 // classify returns the class of an error, or the text of an error without a class. It returns ""
 // for nil.
 func classify(err error) string {
-	var unlock *lock.UnlockError
 	var network *net.OpError
+	class := crew.Classify(err)
 	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, lock.ErrRemoved), errors.Is(err, lock.ErrTaken):
-		return err.Error() // no client may do that to a live entry
-	case errors.Is(err, errNotHeld):
-		return notHeld
-	case errors.Is(err, lock.ErrExpired), errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrNoNode),
-		errors.Is(err, concurrency.ErrSessionExpired), code(err) == codes.NotFound:
-		return expired
-	case errors.As(err, &unlock): // must come before the deadline, which it may wrap
-		return unsure
-	case errors.Is(err, context.DeadlineExceeded), code(err) == codes.DeadlineExceeded:
-		return gaveUp
+	case slices.Contains([]string{"", crew.Removed, crew.Written, crew.NotHeld}, class):
+		return class
+	case errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrNoNode), errors.Is(err, concurrency.ErrSessionExpired), code(err) == codes.NotFound:
+		return crew.Expired
+	case code(err) == codes.DeadlineExceeded:
+		return crew.GaveUp
+	case slices.Contains(classes, class):
+		return class
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing),
 		errors.As(err, &network), code(err) == codes.Unavailable:
 		return connError
 	}
-	return err.Error()
+	return class
 }

@@ -8,10 +8,14 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/compare/ticks"
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 const (
@@ -31,13 +35,13 @@ func runTicks(ctx context.Context, set settings, groups []ticks.Group, given []s
 	for _, g := range groups {
 		names = append(names, g.Name)
 	}
-	if err := r.begin(ctx, append(names, zooKeeperServers, redisServers)); err != nil {
+	if err := r.begin(append(names, zooKeeperServers, redisServers)); err != nil {
 		return nil, err
 	}
 	if err := r.startTicks(ctx, groups); err != nil {
 		return nil, err
 	}
-	res := &result{settings: set, Versions: r.versions(ctx)}
+	res := &result{settings: set, Versions: r.versions()}
 	if err := r.awaitWork(ctx); err != nil {
 		return nil, err
 	}
@@ -45,18 +49,15 @@ func runTicks(ctx context.Context, set settings, groups []ticks.Group, given []s
 		return nil, err
 	}
 	first := time.Now().Truncate(ticks.Interval).Add(ticks.Interval)
-	if res.Faults, err = r.disturb(ctx, onTicks(r.faults(tickFaults))); err != nil {
+	if res.Faults, err = r.disturb(ctx, r.tickFaults(ctx)); err != nil {
 		return nil, err
 	}
 	last := time.Now().Truncate(ticks.Interval)
+	epoch := time.Now().Add(-time.Duration(monotonic.Now()))
 	count := func() (pending bool) {
 		res.Groups = nil
 		for i, g := range groups {
-			var lines []ticks.Record
-			for _, rec := range r.systems[i].history.All() {
-				lines = append(lines, rec.Record)
-			}
-			f := ticks.Count(lines, g, first, last)
+			f := ticks.Count(r.teams[i].History.All(), g, first, last, epoch)
 			res.Groups = append(res.Groups, f)
 			pending = pending || g.Ours && f.Pending() > 0
 		}
@@ -79,44 +80,35 @@ func runTicks(ctx context.Context, set settings, groups []ticks.Group, given []s
 
 // startTicks starts the servers that the groups need, and the replicas.
 func (r *run) startTicks(ctx context.Context, groups []ticks.Group) (err error) {
-	of := func(wants func(ticks.Group) bool, start func(context.Context, string, int) (cluster, error), s *system) error {
-		if s.cluster = given(nil); !slices.ContainsFunc(groups, wants) {
-			return nil
-		}
-		c, err := start(ctx, s.dir, r.Servers)
-		if err == nil {
-			s.cluster = c
-		}
-		return err
-	}
-	zooKeeper, redis := r.systems[len(groups)], r.systems[len(groups)+1]
-	if err := of(func(g ticks.Group) bool { return !g.Ours && !g.Unlocked }, startRedis, redis); err != nil {
-		return err
-	}
-	if zooKeeper.cluster = given(r.given); r.given == nil {
-		if err := of(func(g ticks.Group) bool { return g.Ours }, startDurable, zooKeeper); err != nil {
+	var zooKeeper, redis crew.Cluster = crew.Given(r.given), crew.Given(nil)
+	if r.given == nil && slices.ContainsFunc(groups, func(g ticks.Group) bool { return g.Ours }) {
+		if zooKeeper, err = crew.Start(ctx, r.Servers, nil, zkserver.Options{Fsync: true, Optimize: true}); err != nil {
 			return err
 		}
 	}
+	r.teams[len(groups)].Servers = zooKeeper
+	if slices.ContainsFunc(groups, func(g ticks.Group) bool { return !g.Ours && !g.Unlocked }) {
+		if redis, err = startRedis(ctx, r.dir); err != nil {
+			return err
+		}
+	}
+	r.teams[len(groups)+1].Servers = redis
 	program, err := ticks.Build(ctx, r.dir)
 	if err != nil {
 		return err
 	}
-	replica := ticks.Replica{ZooKeeper: zooKeeper.cluster.addrs()}
-	if addrs := redis.cluster.addrs(); len(addrs) > 0 {
-		replica.Redis = addrs[0]
-	}
+	replica := ticks.Replica{ZooKeeper: zooKeeper.Addrs(), Redis: strings.Join(redis.Addrs(), ",")}
 	return wait.All(len(groups), func(i int) error {
 		replica := replica
 		replica.Group = groups[i]
-		return r.systems[i].join(nil, func(index, life int, _ []string) (*exec.Cmd, error) {
+		return r.teams[i].Start(crew.Places{N: clients, Command: func(index, life int, _ []string) (*exec.Cmd, error) {
 			own := replica
-			own.Name = fmt.Sprintf("r%d.%d", index, life)
+			own.Name = crew.Name(index, life)
 			if own.Group.Off { // each process has another offset; they are the same in all groups
 				own.Ahead = wait.Between(rand.New(rand.NewPCG(r.Seed+1, uint64(index)<<32|uint64(life))), -ticks.MostOff, ticks.MostOff)
 			}
 			return own.Command(program)
-		})
+		}})
 	})
 }
 

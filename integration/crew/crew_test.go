@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // TestPlague: the same seed makes the same faults with the same choices in all systems; each round
@@ -33,7 +33,7 @@ func TestPlague(t *testing.T) {
 					defer mu.Unlock()
 					chosen[system] = append(chosen[system], r.Uint64())
 					return []string{name}, nil
-				}, Each(Always(func(string) { mu.Lock(); broken++; mu.Unlock() })), AtOnce(Always(func(string) { mu.Lock(); broken--; mu.Unlock() })))
+				}, Way[string]{Each(Always(func(string) { mu.Lock(); broken++; mu.Unlock() })), AtOnce(Always(func(string) { mu.Lock(); broken--; mu.Unlock() }))})
 			}
 		}
 		var faults []Fault
@@ -69,53 +69,59 @@ func TestPlagueEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	mended := false
 	long := Break("long", time.Hour, time.Hour, func(context.Context, *rand.Rand) ([]int, error) { return []int{1}, nil },
-		Each(Always(func(int) { cancel() })), Each(Always(func(int) { mended = true })))
+		Way[int]{Each(Always(func(int) { cancel() })), Each(Always(func(int) { mended = true }))})
 	if err := Plague(ctx, rand.New(rand.NewPCG(1, 0)), []Fault{long}, 0, 0, func(Fault, monotonic.Instant, monotonic.Instant) {}); err != nil || !mended {
 		t.Errorf("%v, mended %v", err, mended)
 	}
 	why := errors.New("no leader")
-	fails := Break("fails", 0, 0, func(context.Context, *rand.Rand) ([]int, error) { return nil, why }, Each(Always(func(int) {})), Each(Always(func(int) {})))
+	fails := Break("fails", 0, 0, func(context.Context, *rand.Rand) ([]int, error) { return nil, why }, Way[int]{})
 	if err := Plague(t.Context(), rand.New(rand.NewPCG(1, 0)), []Fault{fails}, 0, 0, nil); !errors.Is(err, why) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestClient: what a process said before it was killed is in the history; a kill is no failure, an
-// end with an error is; and a process that does not end in time is killed.
-func TestClient(t *testing.T) {
-	var h History[int]
-	var gone []string
-	c := &Client{
-		Command: func(life int) (*exec.Cmd, error) {
-			return exec.Command("sh", "-c", []string{"", "echo 1; exec sleep 1000", "echo 2; echo why >&2; exit 3", "echo 3; exec sleep 1000"}[life]), nil
-		},
-		Hear: func(w *zkserver.Worker) error { return zkserver.HearAll(w, h.Add) },
-		Gone: func(life int, err error) { gone = append(gone, err.Error()) },
+// TestClients: what a process said before it was killed is in the history; a kill is no failure, an
+// end with an error is; and a process that does not end in time is killed, and its last record told.
+func TestClients(t *testing.T) {
+	team := &Team{Name: "the team"}
+	defer team.Close()
+	if err := team.Start(Places{N: 1, Command: func(index, life int, _ []string) (*exec.Cmd, error) {
+		say := fmt.Sprintf(`echo '{"op":"act","worker":"%s"}'; `, Name(index, life))
+		return exec.Command("sh", "-c", say+[]string{"", "exec sleep 1000", "echo why >&2; exit 3", "exec sleep 1000"}[life]), nil
+	}}); err != nil {
+		t.Fatal(err)
 	}
-	defer c.Close()
+	c := team.Clients[0]
 	for life := 1; life <= 3; life++ {
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if err := wait.Until(t.Context(), time.Minute, "it speaks", func() (bool, error) { return len(h.All()) == life, nil }); err != nil {
+		if err := wait.Until(t.Context(), time.Minute, "it speaks", func() (bool, error) { return team.History.Count(OpAct) == life, nil }); err != nil {
 			t.Fatal(err)
 		}
 		switch life {
 		case 1:
 			c.Kill()
 		case 2:
-			if !c.Finish(t.Context()) {
-				t.Error("the second life did not end by itself")
+			if stuck := team.Finish(t.Context()); len(stuck) > 0 {
+				t.Errorf("the second life did not end by itself: %q", stuck)
 			}
+		case 3:
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if stuck := team.Finish(ctx); len(stuck) != 1 || !strings.Contains(stuck[0], "Worker:w0.3") {
+				t.Errorf("the third life ended by itself: %q", stuck)
+			}
+			continue
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if c.Finish(ctx) {
-		t.Error("the third life ended by itself")
+	if died := team.Died(); len(died) != 1 || !strings.Contains(died[0], "w0.2 of the team ended: exit status 3 why") {
+		t.Errorf("failed: %q", died)
 	}
-	if len(gone) != 1 || !strings.Contains(gone[0], "exit status 3") || !strings.Contains(gone[0], "why") {
-		t.Errorf("failed: %q", gone)
+	for _, r := range team.History.All() {
+		if !c.Said(r) || (&Client{Index: 1}).Said(r) {
+			t.Errorf("whose is %+v?", r)
+		}
 	}
 }
 

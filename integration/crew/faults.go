@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // Fault breaks something. Do repairs the damage before it returns, also if ctx ends. Do makes all
@@ -19,20 +21,61 @@ type Fault struct {
 	Do   func(ctx context.Context, r *rand.Rand) (done bool, err error)
 }
 
-// Break returns a fault that damages victims, and mends them after a random time from least to
-// most. pick chooses the victims; its random choices come before it waits for anything.
-func Break[V any](name string, least, most time.Duration, pick func(ctx context.Context, r *rand.Rand) ([]V, error), damage, mend func([]V) error) Fault {
+// Way is a way to break something, and to mend it.
+type Way[V any] struct{ Damage, Mend func([]V) error }
+
+// Pick chooses what a fault hits. Its random choices come before it waits for anything.
+type Pick[V any] func(ctx context.Context, r *rand.Rand) ([]V, error)
+
+// Break returns a fault that damages what pick chooses, and mends it after a random time from least
+// to most.
+func Break[V any](name string, least, most time.Duration, pick Pick[V], way Way[V]) Fault {
 	return Fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
 		d := wait.Between(r, least, most)
 		victims, err := pick(ctx, r)
 		if err != nil {
 			return false, err
 		}
-		if err = damage(victims); err == nil {
+		if err = way.Damage(victims); err == nil {
 			_ = wait.Sleep(ctx, d)
 		}
-		return err == nil, errors.Join(err, mend(victims))
+		return err == nil, errors.Join(err, way.Mend(victims))
 	}}
+}
+
+// Ways to break clients.
+var (
+	ClientKilled = Way[*Client]{Each(Always((*Client).Kill)), Each((*Client).Start)}
+	ClientPaused = Way[*Client]{Each((*Client).Pause), Each((*Client).Resume)}
+	ClientParted = Way[*Client]{Each(func(c *Client) error { return Stalled.Damage(c.Relays) }), Each(func(c *Client) error { return Stalled.Mend(c.Relays) })}
+)
+
+// Stalled holds back what relays are to pass on, and delivers it later.
+var Stalled = Way[*zkserver.Relay]{Each(Always((*zkserver.Relay).Stall)), Each(Always((*zkserver.Relay).Resume))}
+
+// Servers are the ways to break a cluster's servers. ctx limits restarts.
+type Servers struct{ Killed, Paused, Parted, Restarted Way[int] }
+
+// ServerFaults returns the ways to break the servers of c.
+func ServerFaults(ctx context.Context, c Cluster) Servers {
+	restart := AtOnce(func(i int) error { return c.Restart(ctx, i) }) // each may wait for the others
+	return Servers{
+		Killed:    Way[int]{Each(c.Kill), restart},
+		Paused:    Way[int]{Each(c.Pause), Each(c.Resume)},
+		Parted:    Way[int]{Each(c.Part), Each(c.Heal)},
+		Restarted: Way[int]{func([]int) error { return nil }, restart},
+	}
+}
+
+// Ranked picks the servers of c at the indexes [from:to] of a list: the leader, then the others in
+// random order.
+func Ranked(c Cluster, from, to int) Pick[int] {
+	return func(ctx context.Context, r *rand.Rand) ([]int, error) {
+		order := r.Perm(len(c.Addrs()))
+		leader, err := c.Leader(ctx)
+		order = slices.DeleteFunc(order, func(i int) bool { return i == leader })
+		return slices.Insert(order, 0, leader)[from:to], err
+	}
 }
 
 // Each returns a function that calls do for one victim after the other and joins the errors.

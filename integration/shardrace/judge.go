@@ -1,16 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"fmt"
-	"math"
-	"os"
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
-// numbers are what the log of a team shows, between two moments.
+// numbers are what the history of a team shows, between two moments.
 type numbers struct {
 	Writes   int
 	Refused  int           // writes of a past owner that the store refuses by their tokens
@@ -23,16 +24,15 @@ type numbers struct {
 	Fullest  float64       // share of the process with the most shards, of the mean share; the mean over time
 }
 
-// ledger is what is known at a line of the log.
+// ledger is what is known at a record of the history.
 type ledger struct {
 	numbers
 	from, to monotonic.Instant
 	now      monotonic.Instant
 	shards   [shards]state
 	stopped  map[string]bool
-	refused  map[refusal]bool // writes that were refused, until it is known whether they were in time
-	fullness float64          // seconds times fullest
-	longest  gapOf            // of numbers.Longest
+	fullness float64 // seconds times fullest
+	longest  gapOf   // of numbers.Longest
 }
 
 // gapOf says which shard had no process at work, since when, and whose it had been.
@@ -50,47 +50,28 @@ type state struct {
 	none    monotonic.Instant
 }
 
-type refusal struct {
-	process string
-	shard   int
-}
-
-// judge returns what a log shows at its end, without numbers.
-func judge(file string) (*ledger, error) { return judgeBetween(file, math.MaxInt64, math.MaxInt64) }
-
-// judgeBetween reads the log of a team. Its order is that of the store.
-func judgeBetween(file string, from, to monotonic.Instant) (*ledger, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	j := &ledger{from: from, to: to, stopped: map[string]bool{}, refused: map[refusal]bool{}}
+// judge returns what a history shows between two moments. The order of its writes in time is that of
+// the store.
+func judge(records []*crew.Record, from, to monotonic.Instant) *ledger {
+	j := &ledger{from: from, to: to, stopped: map[string]bool{}}
 	for i := range j.shards {
 		j.shards[i].working = map[string]bool{}
 	}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		var word, process, token string
-		var at monotonic.Instant
-		var shard, inTime int
-		if _, err := fmt.Sscan(lines.Text(), &word, &at, &shard, &process, &token, &inTime); err != nil {
-			return nil, fmt.Errorf("%q: %w", lines.Text(), err)
-		}
-		j.pass(at)
-		j.line(word, shard, process, token, inTime == 1)
+	for _, r := range slices.SortedStableFunc(slices.Values(records), func(a, b *crew.Record) int { return cmp.Compare(a.Call, b.Call) }) {
+		j.pass(r.Call)
+		j.record(r)
 	}
 	j.pass(to)
 	if j.fullness > 0 {
 		j.Fullest = j.fullness / time.Duration(min(j.now, to)-from).Seconds()
 	}
-	return j, lines.Err()
+	return j
 }
 
 // pass adds the time up to a moment.
 func (j *ledger) pass(at monotonic.Instant) {
 	since, until := max(j.now, j.from), min(at, j.to)
-	if j.now = max(j.now, at); until <= since || at == math.MaxInt64 {
+	if j.now = max(j.now, at); until <= since {
 		return
 	}
 	d := time.Duration(until - since)
@@ -136,52 +117,49 @@ func (j *ledger) owns() map[string]int {
 	return own
 }
 
-func (j *ledger) line(word string, shard int, process, token string, inTime bool) {
+func (j *ledger) record(r *crew.Record) {
 	within := j.now >= j.from && j.now < j.to
-	switch word {
-	case wordKilled, wordStopped, wordContinued:
-		j.stopped[process] = word != wordContinued
+	switch r.Op {
+	case crew.OpKilled, crew.OpStopped, crew.OpContinued:
+		j.stopped[r.Worker] = r.Op != crew.OpContinued
 		for i := range j.shards {
-			if word == wordKilled {
-				delete(j.shards[i].working, process)
+			if r.Op == crew.OpKilled {
+				delete(j.shards[i].working, r.Worker)
 			}
 			j.note(&j.shards[i])
 		}
 		return
 	}
-	s := &j.shards[shard]
-	if r := (refusal{process, shard}); j.refused[r] {
-		delete(j.refused, r)
-		if inTime {
-			j.InTime++
-		}
+	index, err := strconv.Atoi(r.Lock)
+	if err != nil {
+		return // of no shard
 	}
-	if word == wordEnd {
-		delete(s.working, process)
+	s := &j.shards[index]
+	switch r.Op {
+	case opEnd:
+		delete(s.working, r.Worker)
 		j.note(s)
 		return
-	}
-	if word == wordBegin {
-		s.working[process] = true
+	case opBegin:
+		s.working[r.Worker] = true
 		j.note(s)
-		if s.owner != process && within {
+		if s.owner != r.Worker && within {
 			j.Moves++
 		}
-		s.owner = process
+		s.owner = r.Worker
 	}
 	if within {
 		j.Writes++
-	}
-	switch {
-	case token != "-" && token < s.highest:
-		j.refused[refusal{process, shard}] = true
-		if within {
-			j.Refused++
+		switch {
+		case r.Token != "" && r.Token < s.highest:
+			if j.Refused++; r.Claim != nil {
+				j.InTime++
+			}
+		case s.owner != r.Worker && s.working[s.owner] && !j.stopped[s.owner]:
+			j.Accepted++
 		}
-	case s.owner != process && s.working[s.owner] && !j.stopped[s.owner] && within:
-		j.Accepted++
 	}
-	s.highest = max(s.highest, token)
+	s.highest = max(s.highest, r.Token)
 }
 
 // note takes note of the moment since which a shard has no process at work.
@@ -193,3 +171,12 @@ func (j *ledger) note(s *state) {
 		s.none = j.now
 	}
 }
+
+func sum(own map[string]int) (n int) {
+	for _, o := range own {
+		n += o
+	}
+	return n
+}
+
+func most(own map[string]int) int { return slices.Max(append(slices.Collect(maps.Values(own)), 0)) }

@@ -2,11 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
 // TestJudge: the numbers of short logs, with times in seconds.
@@ -15,30 +16,26 @@ func TestJudge(t *testing.T) {
 		log  string
 		want numbers
 	}{
-		"handed over":                 {"begin 0 0 a 1 0,end 5 0 a 1 1,begin 6 0 b 2 0,write 7 0 b 2 1", numbers{Writes: 3, Moves: 2, Longest: time.Second}},
-		"two at once":                 {"begin 0 0 a - 0,begin 4 0 b - 0,write 6 0 a - 0,end 7 0 a - 0", numbers{Writes: 3, Moves: 2, Accepted: 1, Double: 3 * time.Second}},
-		"goes on after its successor": {"begin 0 0 a - 0,stopped 1 0 a - 0,begin 2 0 b - 0,continued 3 0 a - 0,write 3 0 a - 0,end 4 0 b - 0,write 4 0 a - 0", numbers{Writes: 4, Moves: 2, Accepted: 1, Double: time.Second, Longest: time.Second}},
-		"killed":                      {"begin 0 0 a 1 0,killed 3 0 a - 0,begin 9 0 b 2 0", numbers{Writes: 2, Moves: 2, Longest: 6 * time.Second}},
-		"late write of a paused one":  {"begin 0 0 a 1 0,stopped 1 0 a - 0,begin 4 0 b 2 0,continued 6 0 a - 0,write 6 0 a 1 1,end 6 0 a 1 0", numbers{Writes: 3, Moves: 2, Refused: 1, Longest: 3 * time.Second}},
-		"refused in time":             {"begin 0 0 a 1 0,begin 1 0 b 2 0,write 2 0 a 1 1,write 3 0 a 1 1", numbers{Writes: 4, Moves: 2, Refused: 2, InTime: 1, Double: 9 * time.Second}},
+		"handed over":                 {"begin 0 0 a 1 false,end 5 0 a 1 false,begin 6 0 b 2 false,write 7 0 b 2 false", numbers{Writes: 3, Moves: 2, Longest: time.Second}},
+		"two at once":                 {"begin 0 0 a - false,begin 4 0 b - false,write 6 0 a - false,end 7 0 a - false", numbers{Writes: 3, Moves: 2, Accepted: 1, Double: 3 * time.Second}},
+		"goes on after its successor": {"begin 0 0 a - false,stopped 1 0 a - false,begin 2 0 b - false,continued 3 0 a - false,write 3 0 a - false,end 4 0 b - false,write 4 0 a - false", numbers{Writes: 4, Moves: 2, Accepted: 1, Double: time.Second, Longest: time.Second}},
+		"killed":                      {"begin 0 0 a 1 false,killed 3 0 a - false,begin 9 0 b 2 false", numbers{Writes: 2, Moves: 2, Longest: 6 * time.Second}},
+		"late write of a paused one":  {"begin 0 0 a 1 false,stopped 1 0 a - false,begin 4 0 b 2 false,continued 6 0 a - false,write 6 0 a 1 false,end 6 0 a 1 false", numbers{Writes: 3, Moves: 2, Refused: 1, Longest: 3 * time.Second}},
+		"refused in time":             {"begin 0 0 a 1 true,begin 1 0 b 2 true,write 2 0 a 1 true,write 3 0 a 1 false", numbers{Writes: 4, Moves: 2, Refused: 2, InTime: 1, Double: 9 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var text strings.Builder
+			var records []*crew.Record
 			for line := range strings.SplitSeq(c.log, ",") {
 				var at int
-				var word, rest string
-				fmt.Sscan(line, &word, &at)
-				rest = strings.SplitN(line, " ", 3)[2]
-				fmt.Fprintf(&text, "%s %d %s\n", word, at*1e9, rest)
+				var r crew.Record
+				var inTime bool
+				fmt.Sscan(line, &r.Op, &at, &r.Lock, &r.Worker, &r.Token, &inTime)
+				if r.Call, r.Token = monotonic.Instant(at)*1e9, strings.Trim(r.Token, "-"); inTime {
+					r.Claim = new(monotonic.Claim)
+				}
+				records = append(records, &r)
 			}
-			file := filepath.Join(t.TempDir(), "log")
-			if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			j, err := judgeBetween(file, 0, 10e9)
-			if err != nil {
-				t.Fatal(err)
-			}
+			j := judge(records, 0, 10e9)
 			got := j.numbers
 			got.None, got.Fullest = 0, 0
 			if got != c.want {

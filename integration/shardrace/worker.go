@@ -2,91 +2,74 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"log"
-	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
-// workerEnv is the environment variable that makes this program a worker. Its value is a worker in
-// JSON.
+// workerEnv is the environment variable that makes this program a worker. Its value is a
+// workerConfig in JSON.
 const workerEnv = "HOLDFAST_SHARDRACE_WORKER"
 
-// worker is a process of a team. It ends when its standard input ends.
-type worker struct {
+// workerConfig is that of a process of a team.
+type workerConfig struct {
 	Ours      bool
 	Name      string
 	ZooKeeper []string
-	Log       string
-
-	log *os.File
 }
 
-// Words of the log. A line has the word, the monotonic time, the shard, the process, the token or -,
-// and 1 if its last write of the shard was surely in time.
+type worker struct {
+	workerConfig
+	crew.Teller
+}
+
+// Kinds of records of a process and a shard. A write has a claim if the shard was surely owned after it.
 const (
-	wordBegin     = "begin" // the process begins to work on the shard, and writes
-	wordWrite     = "write"
-	wordEnd       = "end" // it does not work on the shard any more
-	wordKilled    = "killed"
-	wordStopped   = "stopped"
-	wordContinued = "continued"
+	opBegin = "begin" // the process begins to work on the shard, and writes
+	opWrite = "write"
+	opEnd   = "end" // it does not work on the shard any more
 )
 
-func work(config string) error {
-	var w worker
-	err := json.Unmarshal([]byte(config), &w)
-	if err != nil {
-		return err
-	}
-	if w.log, err = os.OpenFile(w.Log, os.O_APPEND|os.O_WRONLY, 0); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
+func work(config workerConfig) error {
+	ctx := crew.UntilInputEnds()
+	w := &worker{config, crew.Teller{Worker: config.Name}}
 	if w.Ours {
 		return w.holdfast(ctx)
 	}
 	return w.memberList(ctx)
 }
 
-// own works on a shard until ctx ends: it writes once a second. remaining is the time for which the
-// shard is surely owned, nil if that is not known.
-func (w *worker) own(ctx context.Context, index int, token string, remaining func() time.Duration) error {
-	word, inTime := wordBegin, 0
-	for {
-		if err := w.write(word, index, token, inTime); err != nil {
+// own works on a shard until ctx ends: it writes once a second. owned is nil if it is not known for
+// how long the shard is owned.
+func (w *worker) own(ctx context.Context, index int, token string, owned interface{ Remaining() time.Duration }) error {
+	tell := func(op string) error {
+		r := crew.Record{Op: op, Lock: strconv.Itoa(index), Token: token, Call: monotonic.Now()}
+		if owned != nil {
+			r.Claim = monotonic.Ask(owned)
+		}
+		return w.Tell(r)
+	}
+	for op := opBegin; ; op = opWrite {
+		if err := tell(op); err != nil {
 			return err
 		}
-		if inTime = 0; remaining != nil && remaining() > 0 {
-			inTime = 1
-		}
-		word = wordWrite
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return w.write(wordEnd, index, token, inTime)
+		if wait.Sleep(ctx, time.Second) != nil {
+			return tell(opEnd)
 		}
 	}
-}
-
-func (w *worker) write(word string, index int, token string, inTime int) error {
-	_, err := fmt.Fprintf(w.log, "%s %d %d %s %s %d\n", word, monotonic.Now(), index, w.Name, token, inTime)
-	return err
 }
 
 func (w *worker) holdfast(ctx context.Context) error {
@@ -96,7 +79,7 @@ func (w *worker) holdfast(ctx context.Context) error {
 	}
 	defer locks.Close()
 	err = shard.Run(ctx, locks, "race", shards, func(ctx context.Context, s shard.Owned) error {
-		return w.own(ctx, s.Index, s.Token().String(), s.Remaining)
+		return w.own(ctx, s.Index, s.Token().String(), s)
 	}, shard.Options{})
 	if ctx.Err() != nil {
 		return nil
@@ -174,7 +157,7 @@ func (w *worker) follow(ctx context.Context, mine []int, running map[int]context
 		}
 		ctx, stop := context.WithCancel(ctx)
 		running[index] = stop
-		functions.Go(func() { _ = w.own(ctx, index, "-", nil) })
+		functions.Go(func() { _ = w.own(ctx, index, "", nil) })
 	}
 }
 

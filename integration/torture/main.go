@@ -18,14 +18,12 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
 )
 
 func main() {
-	if config := os.Getenv(workerEnv); config != "" {
-		if err := work(config); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if crew.Serve(workerEnv, work) {
 		return
 	}
 	duration := flag.Duration("duration", 2*time.Minute, "for how long faults are made")

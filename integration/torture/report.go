@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/judge"
 )
 
 // report has the figures of a run.
@@ -48,11 +51,11 @@ func (r *report) none(name string, details []string) {
 // judge returns the report of the run. If there are violations, it also saves the run.
 func (t *torture) judge() *report {
 	r := new(report)
-	records := t.history.All()
-	byLock := holds(records)
+	records := t.team.History.All()
+	byLock := judge.Holds(records)
 	diverged := t.diverged()
-	grants := count(&t.history, opGrant)
-	r.add("holds", "%d on %d locks; %d ended early, told as they must be", grants, len(byLock), count(&t.history, opLost))
+	grants := t.team.History.Count(crew.OpGrant)
+	r.add("holds", "%d on %d locks; %d ended early, told as they must be", grants, len(byLock), t.team.History.Count(crew.OpLost))
 	if grants == 0 {
 		r.wrong = append(r.wrong, "no worker ever got a lock")
 	}
@@ -69,16 +72,16 @@ func (t *torture) judge() *report {
 
 // tellServers adds the servers' version, the changes of leaders, and the faults.
 func (t *torture) tellServers(r *report, diverged string) {
-	r.add("servers", "ZooKeeper %v%s", t.version, map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
-	r.add("leaders", "%d changes%s", t.elections,
-		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.clocks])
+	r.add("servers", "%s%s", t.servers.Version(), map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
+	r.add("leaders", "%d changes%s", t.servers.Changes,
+		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.servers.Clocks != nil])
 	faults := map[string]int{} // the report also lists planned faults that never happened
 	t.planned.Range(func(name, _ any) bool {
 		faults[name.(string)] = 0
 		return true
 	})
-	for _, rec := range t.history.All() {
-		if rec.Op == opFault {
+	for _, rec := range t.team.History.All() {
+		if rec.Op == crew.OpFault {
 			faults[rec.Result]++
 		}
 	}
@@ -89,17 +92,17 @@ func (t *torture) tellServers(r *report, diverged string) {
 
 // tellPromises adds the violations of each promise, and figures that say how often the promise was
 // tested.
-func (t *torture) tellPromises(r *report, records []*record, byLock map[string][]*hold) {
-	double, beside := doubleEntries(byLock)
+func (t *torture) tellPromises(r *report, records []*crew.Record, byLock map[string][]*judge.Hold) {
+	double, beside := judge.DoubleEntries(byLock)
 	r.add("holds beside others", "%d, of read/write locks and semaphores", beside)
 	r.none("double entries", double)
-	wrong, shown, none := wronglyShown(records, byLock)
+	wrong, shown, none := judge.LeadersShown(records, byLock)
 	r.add("leaders asked for", "%d, of which %d showed no leader", shown, none)
 	r.none("leaders shown wrongly", wrong)
 	var refused []string
 	deadline := time.Now().Add(checkPatience)
 	for _, name := range slices.Sorted(maps.Keys(byLock)) {
-		switch linearizable(byLock[name], deadline) {
+		switch judge.Linearizable(byLock[name], deadline) {
 		case porcupine.Illegal:
 			refused = append(refused, name)
 		case porcupine.Unknown:
@@ -110,10 +113,35 @@ func (t *torture) tellPromises(r *report, records []*record, byLock map[string][
 	removed, unexpected := surprises(records)
 	r.none("live entries removed", removed)
 	r.none("unexpected errors", unexpected)
-	r.none("workers that died by themselves", t.died)
+	r.none("workers that died by themselves", t.team.Died())
 	r.none("workers stuck at the end", t.stuck)
 	r.none("nodes left", t.left)
 	t.tellAudit(r)
+}
+
+// explained has the results that faults explain, by operation.
+var explained = map[string][]string{
+	crew.OpTry:    {crew.Taken, crew.GaveUp},
+	judge.OpShown: {crew.GaveUp},
+	crew.OpLeft:   {crew.Expired, crew.Unsure, crew.NotHeld},
+	crew.OpLost:   {crew.Expired, crew.Unsure, crew.NotHeld},
+}
+
+// surprises returns texts about the holds whose entries were deleted or overwritten, and about
+// other results that faults do not explain. No client may delete or overwrite another client's
+// entry while its lease lasts.
+func surprises(records []*crew.Record) (removed, unexpected []string) {
+	for _, r := range records {
+		text := fmt.Sprintf("%s, lock %s, token %s, %s: %s", r.Worker, r.Lock, r.Token, r.Op, r.Result)
+		switch {
+		case r.Result == "" || r.Op == crew.OpFault || slices.Contains(explained[r.Op], r.Result):
+		case (r.Op == crew.OpLeft || r.Op == crew.OpLost) && (r.Result == crew.Removed || r.Result == crew.Written):
+			removed = append(removed, text)
+		default:
+			unexpected = append(unexpected, text)
+		}
+	}
+	return removed, unexpected
 }
 
 // tellAudit adds the findings in the servers' transaction logs. If the logs contradict each other
@@ -124,7 +152,7 @@ func (t *torture) tellAudit(r *report) {
 	if f.Total() == 0 {
 		r.wrong = append(r.wrong, "the audit judged nothing")
 	}
-	if len(f.Restored) > 0 && t.version.MayDiverge() {
+	if len(f.Restored) > 0 && t.servers.Release.MayDiverge() {
 		r.add("the audit proves nothing", "the servers' logs contradict themselves at %#x", f.Restored)
 		return
 	}
@@ -160,7 +188,7 @@ func (t *torture) preserve(report string) []string {
 	err := errors.Join(
 		t.unkept,
 		os.MkdirAll(dir, 0o755),
-		t.history.Write(&records),
+		t.team.History.Write(&records),
 		os.WriteFile(filepath.Join(dir, "history.jsonl"), records.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(dir, "report.txt"), []byte(report), 0o644),
 	)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,19 +48,12 @@ type torture struct {
 	duration time.Duration
 	seed     uint64
 
-	ctx      context.Context // ends when the run is given up
-	dir      string          // folder of the logs
-	clocks   bool            // the servers' clocks differ
-	ensemble *zkserver.Ensemble
-	version  zkserver.Version
-	history  history
-	crew     []*client
-	logs     map[string][]byte // by file name; read at the end
-	void     string            // reason why the findings prove nothing; "": they count
-
-	// led and elections are used only by the goroutine of the servers' faults.
-	led       *zkserver.Server
-	elections int
+	ctx     context.Context // ends when the run is given up
+	dir     string          // folder of the logs
+	servers *crew.ZooKeeper
+	team    crew.Team
+	logs    map[string][]byte // by file name; read at the end
+	void    string            // reason why the findings prove nothing; "": they count
 
 	planned sync.Map // the keys are the names of the planned faults
 
@@ -68,9 +62,6 @@ type torture struct {
 
 	findings *audit.Findings // result of the audit of the servers' transaction logs
 	unkept   error           // why these logs, with violations, could not be kept
-
-	mu   sync.Mutex
-	died []string // workers that ended unexpectedly
 }
 
 // main carries out the run, prints the report, and returns the exit status.
@@ -140,15 +131,10 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if err := t.startServers(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.ensemble.Stop()) }()
+	defer func() { err = errors.Join(err, t.team.Close()) }()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.collectLogs())
-		}
-	}()
-	defer func() {
-		for _, c := range t.crew {
-			c.close()
 		}
 	}()
 	if err := t.startWorkers(); err != nil {
@@ -181,10 +167,10 @@ func (t *torture) run(ctx context.Context) (err error) {
 // audit audits the servers' transaction logs. If it finds violations, it copies the logs to keep.
 func (t *torture) audit() (err error) {
 	skew := 2 * clockOff
-	if !t.clocks {
+	if t.servers.Clocks == nil {
 		skew = time.Millisecond
 	}
-	servers := t.ensemble.Servers()
+	servers := t.servers.Servers()
 	if t.findings, err = crew.Audit(t.ctx, servers, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations)+len(t.findings.Restored) == 0 {
 		return err
 	}
@@ -201,7 +187,7 @@ func (t *torture) collectLogs() error {
 		err = errors.Join(err, readErr)
 		t.logs[filepath.Base(file)] = text
 	}
-	for i, s := range t.ensemble.Servers() {
+	for i, s := range t.servers.Servers() {
 		t.logs[fmt.Sprintf("server-%d.log", i+1)] = []byte(s.LogTail(serverLogLines))
 	}
 	return err
@@ -210,32 +196,16 @@ func (t *torture) collectLogs() error {
 // startServers starts the ensemble, with links between the members. If libfaketime is available,
 // each member has a clock of its own.
 func (t *torture) startServers() error {
-	installation, err := zkserver.FindFixed(t.ctx)
+	clocks, err := crew.Clocks(t.ctx, t.dir, 0, clockOff, -clockOff)
 	if err != nil {
+		fmt.Println("torture: the servers' clocks are the same, because", err)
+	}
+	if t.servers, err = crew.Start(t.ctx, 3, clocks, zkserver.Options{Links: true, Config: []string{"syncLimit=4"}}); err != nil {
 		return err
 	}
-	opts := zkserver.Options{
-		Installation: installation,
-		Links:        true, Config: []string{"syncLimit=4"},
-	}
-	for _, off := range []time.Duration{0, clockOff, -clockOff} {
-		clock, err := zkserver.NewClock(t.ctx, t.dir, off)
-		if err != nil {
-			fmt.Println("torture: the servers' clocks are the same, because", err)
-			opts.MemberEnv = nil
-			break
-		}
-		opts.MemberEnv = append(opts.MemberEnv, clock.Env())
-	}
-	t.clocks = opts.MemberEnv != nil
-	if t.ensemble, err = zkserver.StartEnsemble(t.ctx, 3, opts); err != nil {
-		return err
-	}
-	if t.version, err = t.ensemble.Servers()[0].Version(t.ctx); err != nil {
-		return errors.Join(err, t.ensemble.Stop())
-	}
-	fmt.Printf("torture: the servers are ZooKeeper %v\n", t.version)
-	if t.version.MayDiverge() {
+	t.team.Servers = t.servers
+	fmt.Printf("torture: the servers are %s\n", t.servers.Version())
+	if t.servers.Release.MayDiverge() {
 		fmt.Printf("torture: such servers may come to disagree on their data when they are killed, and then the run is void; "+
 			"from 3.8.6 and 3.9.5 on they do not (%s=FOLDER of unpacked releases, or %s)\n", zkserver.EnvReleases, zkserver.EnvHome)
 	}
@@ -243,24 +213,11 @@ func (t *torture) startServers() error {
 }
 
 func (t *torture) startWorkers() error {
-	for i := range workers {
-		config := workerConfig{Seed: t.seed, Index: i, Began: monotonic.Now()}
-		c, err := newClient(config, t.ensemble.Addrs(), t.dir, &t.history, func(name string, err error) {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			t.died = append(t.died, fmt.Sprintf("%s: %v", name, err))
-		})
-		if err != nil {
-			return err
-		}
-		t.crew = append(t.crew, c)
-	}
-	for _, c := range t.crew {
-		if err := c.Start(); err != nil {
-			return err
-		}
-	}
-	return nil
+	began := monotonic.Now()
+	return t.team.Start(crew.Places{N: workers, Servers: t.servers.Addrs(), Tapped: true, Logs: t.dir,
+		Command: func(index, life int, relays []string) (*exec.Cmd, error) {
+			return zkserver.Command("", workerEnv, workerConfig{t.seed, index, life, began, relays})
+		}})
 }
 
 // reaper returns a reaper that sweeps every 5 s while it runs, and its client.
@@ -277,7 +234,7 @@ func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
 	}
 	context.AfterFunc(t.ctx, func() { log.Close() })
 	logger := zerolog.New(log).Level(zerolog.InfoLevel).With().Timestamp().Logger()
-	locks, err := lock.Dial(t.ctx, t.ensemble.Addrs(), lock.WithRoot(root), lock.WithPolicies(set),
+	locks, err := lock.Dial(t.ctx, t.servers.Addrs(), lock.WithRoot(root), lock.WithPolicies(set),
 		lock.WithSessionTimeout(sessionTimeout), lock.WithLogger(logger))
 	if err != nil {
 		return nil, nil, err
@@ -304,7 +261,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	try(func() error {
 		return t.plague(ctx, stream(t.seed, serverStream), "servers", t.serverFaults(), time.Second, 4*time.Second)
 	})
-	for i, c := range t.crew {
+	for i, c := range t.team.Clients {
 		try(func() error {
 			return t.plague(ctx, stream(t.seed, faultStream+i), fmt.Sprintf("w%d", i), t.clientFaults(c), time.Second, 12*time.Second)
 		})
@@ -318,7 +275,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	})
 	try(func() error {
 		for wait.Sleep(ctx, progressEvery) == nil {
-			fmt.Printf("torture: so far %d holds, %d faults\n", count(&t.history, opGrant), count(&t.history, opFault))
+			fmt.Printf("torture: so far %d holds, %d faults\n", t.team.History.Count(crew.OpGrant), t.team.History.Count(crew.OpFault))
 		}
 		return nil
 	})
@@ -327,24 +284,16 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 }
 
 // finish waits until all servers serve, because a closing client leaves behind what it cannot
-// delete in time. Then it ends the workers' input and waits for the workers' end. It adds workers
-// that do not end in time to stuck.
+// delete in time. Then it ends the workers.
 func (t *torture) finish() error {
-	ctx, cancel := context.WithTimeout(t.ctx, electionPatience)
+	ctx, cancel := context.WithTimeout(t.ctx, crew.StartPatience)
 	defer cancel()
-	if err := t.ensemble.Whole(ctx); err != nil {
+	if err := t.servers.Whole(ctx); err != nil {
 		return err
-	}
-	for _, c := range t.crew {
-		c.EndInput()
 	}
 	ctx, cancel = context.WithTimeout(t.ctx, finishPatience)
 	defer cancel()
-	for i, c := range t.crew {
-		if !c.Finish(ctx) {
-			t.stuck = append(t.stuck, fmt.Sprintf("w%d, whose last record was %+v", i, c.last))
-		}
-	}
+	t.stuck = t.team.Finish(ctx)
 	return nil
 }
 
@@ -374,7 +323,7 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 func (t *torture) list() (err error) {
 	ctx, cancel := context.WithTimeout(t.ctx, sweepPatience)
 	defer cancel()
-	client, err := lock.Dial(ctx, t.ensemble.Addrs(), lock.WithRoot(root))
+	client, err := lock.Dial(ctx, t.servers.Addrs(), lock.WithRoot(root))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/judge"
 )
 
 // TestTasksRepeat: a worker with the same seed, index and life has the same tasks; otherwise it has
@@ -44,15 +47,15 @@ func TestLocksChange(t *testing.T) {
 // are reported separately.
 func TestSurprises(t *testing.T) {
 	for result, want := range map[string]map[string]string{ // by operation
-		"":            {},
-		resultHeld:    {opShown: "unexpected", opLeft: "unexpected", opLost: "unexpected"},
-		resultGaveUp:  {opLeft: "unexpected", opLost: "unexpected"},
-		resultExpired: {opTry: "unexpected", opShown: "unexpected"},
-		resultTaken:   {opTry: "unexpected", opShown: "unexpected", opLeft: "removed", opLost: "removed"},
-		"other":       {opTry: "unexpected", opShown: "unexpected", opLeft: "unexpected", opLost: "unexpected"},
+		"":           {},
+		crew.Taken:   {judge.OpShown: "unexpected", crew.OpLeft: "unexpected", crew.OpLost: "unexpected"},
+		crew.GaveUp:  {crew.OpLeft: "unexpected", crew.OpLost: "unexpected"},
+		crew.Expired: {crew.OpTry: "unexpected", judge.OpShown: "unexpected"},
+		crew.Written: {crew.OpTry: "unexpected", judge.OpShown: "unexpected", crew.OpLeft: "removed", crew.OpLost: "removed"},
+		"other":      {crew.OpTry: "unexpected", judge.OpShown: "unexpected", crew.OpLeft: "unexpected", crew.OpLost: "unexpected"},
 	} {
-		for _, op := range []string{opTry, opShown, opLeft, opLost, opFault} {
-			removed, unexpected := surprises([]*record{{Op: op, Result: result}})
+		for _, op := range []string{crew.OpTry, judge.OpShown, crew.OpLeft, crew.OpLost, crew.OpFault} {
+			removed, unexpected := surprises([]*crew.Record{{Op: op, Result: result}})
 			got := ""
 			if len(removed) > 0 {
 				got += "removed"

@@ -2,20 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/judge"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Settings of all processes. The grace must exceed the largest difference of two servers' clocks,
@@ -31,11 +30,11 @@ const (
 
 // bases has the names of the locks, without the number, and their kinds.
 var bases = []struct{ name, kind string }{
-	{"orders", mutex},
-	{"stock", mutex}, // half of its tasks barge
-	{"eu/invoices", rwMutex},
-	{"eu/refunds", semaphore},
-	{"eu/primary", election},
+	{"orders", judge.Mutex},
+	{"stock", judge.Mutex}, // half of its tasks barge
+	{"eu/invoices", judge.RWMutex},
+	{"eu/refunds", judge.Semaphore},
+	{"eu/primary", judge.Election},
 }
 
 // lockSpan is the time for which workers use a lock before they continue with the next number:
@@ -60,59 +59,38 @@ type workerConfig struct {
 	Seed    uint64
 	Index   int
 	Life    int
-	Began   instant  // start of the run
-	Servers []string // addresses of the worker's own relays
+	Began   monotonic.Instant // start of the run
+	Servers []string          // addresses of the worker's own relays
 }
-
-func (c workerConfig) name() string { return fmt.Sprintf("w%d.%d", c.Index, c.Life) }
 
 func (c workerConfig) tasks() *rand.Rand {
 	return stream(c.Seed, taskStream+c.Index+c.Life*lifeStream)
 }
 
-// worker is a process that takes one lock after the other. It writes records to its standard
-// output, and ends when its standard input ends.
+// worker is a process that takes one lock after the other.
 type worker struct {
-	workerConfig
+	crew.Teller
 	locks *lock.Client
-	out   *json.Encoder
 	stood int // number of campaigns
 }
 
 // work is the main function of a worker.
-func work(config string) error {
-	w := worker{out: json.NewEncoder(os.Stdout)}
-	if err := json.Unmarshal([]byte(config), &w.workerConfig); err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = io.Copy(io.Discard, os.Stdin)
-	}()
-	var err error
-	w.locks, err = lock.Dial(context.Background(), w.Servers,
-		lock.WithRoot(root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithOwner(w.name()),
+func work(config workerConfig) (err error) {
+	ctx := crew.UntilInputEnds()
+	w := worker{Teller: crew.Teller{Worker: crew.Name(config.Index, config.Life), Classify: crew.Classify}}
+	w.locks, err = lock.Dial(context.Background(), config.Servers,
+		lock.WithRoot(root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithOwner(w.Worker),
 		lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(unlockTimeout),
 		lock.WithLogger(zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
 	if err != nil {
 		return err
 	}
-	for tasks := w.tasks(); ; {
-		select {
-		case <-ended:
-			return w.close()
-		default:
-		}
-		if err := w.do(draw(tasks, time.Duration(monotonic.Now()-w.Began))); err != nil {
+	for tasks := config.tasks(); ctx.Err() == nil; {
+		if err := w.do(draw(tasks, time.Duration(monotonic.Now()-config.Began))); err != nil {
 			return err
 		}
 	}
-}
-
-// close closes the client. It first waits for a server, because the client leaves behind what it
-// cannot delete in time.
-func (w *worker) close() error {
+	// A client leaves behind what it cannot delete in time: so wait for a server.
 	if _, err := w.locks.Election("closing").Leader(context.Background()); err != nil && !errors.Is(err, lock.ErrNoLeader) {
 		return err
 	}
@@ -133,7 +111,7 @@ type task struct {
 
 // step is one step while the lock is held.
 type step struct {
-	op    string // opCheck, opShare or opShown
+	op    string // crew.OpCheck, judge.OpShare or judge.OpShown
 	think time.Duration
 }
 
@@ -143,17 +121,17 @@ func draw(r *rand.Rand, at time.Duration) task {
 	base := bases[r.IntN(len(bases))]
 	t := task{lock: fmt.Sprintf("%s/%d", base.name, at/lockSpan), kind: base.kind, weight: 1, barge: base.name == "stock" && r.IntN(2) == 0}
 	switch {
-	case t.kind == semaphore:
-		t.weight += r.IntN(rooms[semaphore])
-	case t.kind == rwMutex && r.IntN(3) == 0:
-		t.weight = rooms[rwMutex]
-	case t.kind == election:
+	case t.kind == judge.Semaphore:
+		t.weight += r.IntN(judge.Rooms[judge.Semaphore])
+	case t.kind == judge.RWMutex && r.IntN(3) == 0:
+		t.weight = judge.Rooms[judge.RWMutex]
+	case t.kind == judge.Election:
 		t.priority = 1 + r.IntN(3)
 	}
 	how, patience := r.IntN(10), wait.Between(r, 100*time.Millisecond, 3*time.Second)
 	switch how {
 	case 0:
-		t.try = t.kind != election // candidates always wait
+		t.try = t.kind != judge.Election // candidates always wait
 	case 1:
 		t.patience = patience
 	}
@@ -162,26 +140,19 @@ func draw(r *rand.Rand, at time.Duration) task {
 		think *= 8 // long enough for renewals
 	}
 	for range 1 + r.IntN(5) {
-		s := step{opCheck, wait.Between(r, 0, think)}
-		if t.kind == election && r.IntN(2) == 0 {
-			s.op = opShown
+		s := step{crew.OpCheck, wait.Between(r, 0, think)}
+		if t.kind == judge.Election && r.IntN(2) == 0 {
+			s.op = judge.OpShown
 		}
 		t.steps = append(t.steps, s)
 	}
-	if t.kind == rwMutex && t.weight > 1 && r.IntN(2) == 0 {
-		t.steps = append(t.steps, step{op: opShare}, step{opCheck, wait.Between(r, 0, think)}, step{opCheck, wait.Between(r, 0, think)})
+	if t.kind == judge.RWMutex && t.weight > 1 && r.IntN(2) == 0 {
+		t.steps = append(t.steps, step{op: judge.OpShare}, step{crew.OpCheck, wait.Between(r, 0, think)}, step{crew.OpCheck, wait.Between(r, 0, think)})
 	}
 	return t
 }
 
-// say writes a record. An error means that the controller has ended.
-func (w *worker) say(r record) error {
-	r.Worker = w.name()
-	return w.out.Encode(r)
-}
-
-// do takes the task's lock, does the steps, unlocks, and records the results. If it does not get
-// the lock, it only records why. An error means that the controller has ended.
+// do takes the task's lock, does the steps, and unlocks. An error means that the controller has ended.
 func (w *worker) do(t task) error {
 	ctx := context.Background()
 	if t.patience > 0 {
@@ -189,58 +160,47 @@ func (w *worker) do(t task) error {
 		defer cancel()
 		ctx = bound
 	}
-	r := record{Op: opGrant, Lock: t.lock, Kind: t.kind, Weight: t.weight, Call: monotonic.Now()}
-	hold, err := w.take(ctx, t)
-	r.Return = monotonic.Now()
-	if err != nil {
-		r.Op, r.Result = opTry, classify(err)
-		return w.say(r)
+	base := crew.Record{Lock: t.lock, Kind: t.kind, Weight: t.weight}
+	if t.kind == judge.Election {
+		w.stood++
+		base.Value = fmt.Sprintf("%s/%d", w.Worker, w.stood)
 	}
-	r.Token, r.Claim, r.Value = hold.Token().Number(), monotonic.Ask(hold), hold.Metadata()[znode.ValueKey]
-	if err := w.say(r); err != nil {
-		return err
+	var hold crew.Hold
+	take := func() (_ crew.Held, err error) {
+		hold, err = w.take(ctx, t, base.Value)
+		return crew.Holdfast(hold), err
 	}
-	a := act{w, hold, record{Lock: t.lock, Kind: t.kind, Weight: t.weight, Token: r.Token}}
-	for _, s := range t.steps {
-		if goOn, err := a.step(s); err != nil {
-			return err
-		} else if !goOn {
-			break
+	return w.Turn(base, take, func(turn *crew.Turn) error {
+		for _, s := range t.steps {
+			if goOn, err := w.step(turn, hold, s); err != nil || !goOn {
+				return err
+			}
 		}
-	}
-	// Written before the unlock, so that the claims end before other clients can enter.
-	if err := a.say(opLeave, nil, ""); err != nil {
-		return err
-	}
-	r = a.base
-	r.Op, r.Call = opLeft, monotonic.Now()
-	r.Result = classify(hold.Unlock())
-	r.Return = monotonic.Now()
-	return w.say(r)
+		return nil
+	})
 }
 
 // take takes the task's lock, or tries to.
-func (w *worker) take(ctx context.Context, t task) (anyHold, error) {
+func (w *worker) take(ctx context.Context, t task, value string) (crew.Hold, error) {
 	var get, try func(context.Context) (*lock.Hold, error)
 	switch t.kind {
-	case mutex:
+	case judge.Mutex:
 		m := w.locks.Mutex(t.lock)
 		if t.barge {
 			m = m.WithBarging()
 		}
 		get, try = m.Lock, m.TryLock
-	case rwMutex:
+	case judge.RWMutex:
 		rw := w.locks.RWMutex(t.lock)
 		if get, try = rw.RLock, rw.TryRLock; t.weight > 1 {
 			get, try = rw.Lock, rw.TryLock
 		}
-	case semaphore:
-		s := w.locks.Semaphore(t.lock, rooms[semaphore])
+	case judge.Semaphore:
+		s := w.locks.Semaphore(t.lock, judge.Rooms[judge.Semaphore])
 		get = func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, t.weight) }
 		try = func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, t.weight) }
-	case election:
-		w.stood++
-		return w.locks.Election(t.lock).WithPriority(t.priority).Campaign(ctx, fmt.Sprintf("%s/%d", w.name(), w.stood))
+	case judge.Election:
+		return w.locks.Election(t.lock).WithPriority(t.priority).Campaign(ctx, value)
 	}
 	if t.try {
 		return try(ctx)
@@ -248,98 +208,42 @@ func (w *worker) take(ctx context.Context, t task) (anyHold, error) {
 	return get(ctx)
 }
 
-// anyHold is a [lock.Hold] or a [lock.Leadership].
-type anyHold interface {
-	Token() lock.Token
-	Metadata() map[string]string
-	Remaining() time.Duration
-	Err() error
-	Unlock() error
-}
-
-// act does the steps of a task with a hold. base has what all records of the hold share.
-type act struct {
-	*worker
-	hold anyHold
-	base record
-}
-
-// say writes a record about the hold.
-func (a *act) say(op string, c *claim, result string) error {
-	r := a.base
-	r.Op, r.Claim, r.Result = op, c, result
-	r.Call = monotonic.Now()
-	r.Return = r.Call
-	return a.worker.say(r)
-}
-
 // step checks that the hold is valid, as a careful program does, and does one step. It returns
 // false if the hold has ended.
-func (a *act) step(s step) (goOn bool, err error) {
-	c := monotonic.Ask(a.hold)
-	if c == nil {
-		told := resultLapsed
-		if err := a.hold.Err(); err != nil {
-			told = classify(err)
-		}
-		return false, a.say(opLost, nil, told)
+func (w *worker) step(turn *crew.Turn, hold crew.Hold, s step) (goOn bool, err error) {
+	// A share is written before the downgrade, so that the claims as a writer end before readers can
+	// enter.
+	told := crew.OpCheck
+	if s.op == judge.OpShare {
+		told = judge.OpShare
 	}
-	if s.op == opShare {
-		// Written before the downgrade, so that the claims as a writer end before readers can
-		// enter.
-		if err := a.say(opShare, c, ""); err != nil {
-			return false, err
-		}
-		if err := a.locks.RWMutex(a.base.Lock).Downgrade(context.Background(), a.hold.(*lock.Hold)); err != nil {
-			return false, a.say(opLost, nil, classify(err))
-		}
-		return true, nil
-	}
-	if err := a.say(opCheck, c, ""); err != nil {
+	if goOn, err := turn.Check(told); err != nil || !goOn {
 		return false, err
 	}
 	time.Sleep(s.think)
-	if s.op == opShown {
-		return true, a.askWhoLeads()
+	switch s.op {
+	case judge.OpShare:
+		if err := w.locks.RWMutex(turn.Base.Lock).Downgrade(context.Background(), hold.(*lock.Hold)); err != nil {
+			return false, turn.Say(crew.OpLost, nil, crew.Classify(err))
+		}
+	case judge.OpShown:
+		return true, w.askWhoLeads(turn.Base.Lock)
 	}
 	return true, nil
 }
 
-// askWhoLeads asks ZooKeeper for the leader and records the answer. It does not use the hold.
-func (a *act) askWhoLeads() error {
+// askWhoLeads asks ZooKeeper for the leader and records the answer.
+func (w *worker) askWhoLeads(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()
-	r := record{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: monotonic.Now()}
-	leader, err := a.locks.Election(r.Lock).Leader(ctx)
+	r := crew.Record{Op: judge.OpShown, Lock: name, Kind: judge.Election, Call: monotonic.Now()}
+	leader, err := w.locks.Election(name).Leader(ctx)
 	r.Return = monotonic.Now()
 	switch {
 	case err == nil:
-		r.Token, r.Value = leader.Token.Number(), leader.Value
+		r.Token, r.Value = leader.Token.String(), leader.Value
 	case !errors.Is(err, lock.ErrNoLeader):
-		r.Result = classify(err)
+		r.Result = crew.Classify(err)
 	}
-	return a.worker.say(r)
-}
-
-// classify returns the result of a call of the library: one of the known results, "" for success,
-// or the error's text.
-func classify(err error) string {
-	var unsure *lock.UnlockError
-	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, lock.ErrRemoved):
-		return resultRemoved
-	case errors.Is(err, lock.ErrTaken):
-		return resultTaken
-	case errors.Is(err, lock.ErrExpired):
-		return resultExpired
-	case errors.As(err, &unsure): // must come before DeadlineExceeded, which an UnlockError may wrap
-		return resultUnsure
-	case errors.Is(err, context.DeadlineExceeded):
-		return resultGaveUp
-	case errors.Is(err, lock.ErrHeld):
-		return resultHeld
-	}
-	return err.Error()
+	return w.Tell(r)
 }

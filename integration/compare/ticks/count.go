@@ -1,6 +1,11 @@
 package ticks
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
+)
 
 // Figures counts a group's ticks. Each tick is counted in exactly one of the fields up to Missed.
 type Figures struct {
@@ -29,23 +34,22 @@ func (n Figures) Pending() int {
 	return n.Missed
 }
 
-// seen is what the records say of one tick.
-type seen struct {
-	begun, ended int
-	told         bool  // package schedule reported that a run was started and not finished
-	first        int64 // when the first run began
-}
-
-// Count counts the ticks from first to last by a group's records.
-func Count(records []Record, g Group, first, last time.Time) Figures {
+// Count counts the ticks from first to last by a group's records. epoch is the time at which the
+// machine's monotonic clock was 0.
+func Count(records []*crew.Record, g Group, first, last, epoch time.Time) Figures {
 	n := Figures{Group: g.Name, Ours: g.Ours, AtLeastOnce: g.AtLeastOnce}
+	type seen struct {
+		begun, ended int
+		told         bool // package schedule reported that a run was started and not finished
+		first        monotonic.Instant
+	}
 	ticks := map[int64]seen{}
 	for _, r := range records {
 		h := ticks[r.Tick]
-		switch r.Word {
+		switch r.Op {
 		case Begin:
-			if h.begun++; h.begun == 1 || r.At < h.first {
-				h.first = r.At
+			if h.begun++; h.begun == 1 || r.Call < h.first {
+				h.first = r.Call
 			}
 		case End:
 			h.ended++
@@ -69,7 +73,7 @@ func Count(records []Record, g Group, first, last time.Time) Figures {
 			n.Missed++
 		}
 		if h.begun > 0 {
-			late := time.Duration(h.first - tick.UnixNano())
+			late := epoch.Add(time.Duration(h.first)).Sub(tick)
 			n.Latest = max(n.Latest, late)
 			if late > Interval {
 				n.Late++

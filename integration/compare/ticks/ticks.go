@@ -4,12 +4,9 @@ package ticks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -18,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/robfig/cron/v3"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/schedule"
@@ -65,35 +63,24 @@ type Replica struct {
 	Redis     string // address
 }
 
-// Words of a record.
+// Kinds of records.
 const (
 	Begin      = "begin"      // a run begins
 	End        = "end"        // a run has ended
 	Unfinished = "unfinished" // package schedule reports that a run was started and not finished
 )
 
-// Record is a line that a replica writes to its standard output.
-type Record struct {
-	Word string `json:"word,omitempty"`
-	Tick int64  `json:"tick,omitempty"` // in ns, in right time
-	At   int64  `json:"at,omitempty"`   // right time in ns
-}
-
 // replica is a replica at work.
 type replica struct {
 	Replica
+	crew.Teller
 	clock clock
-
-	mu  sync.Mutex
-	out *json.Encoder
 }
 
-// note writes a record. If the controller has ended, nothing reads it, and the replica's input ends
+// note tells of a run. If the controller has ended, nothing reads it, and the replica's input ends
 // too.
-func (r *replica) note(word string, tick time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.out.Encode(Record{word, tick.UnixNano(), r.clock.truth().UnixNano()}); err != nil {
+func (r *replica) note(op string, tick time.Time) {
+	if err := r.Tell(crew.Record{Op: op, Tick: tick.UnixNano()}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
@@ -114,27 +101,20 @@ func (r *replica) work(ctx context.Context, tick time.Time) error {
 	return nil
 }
 
-// Serve is the main function of a replica, with its configuration in JSON. Serve runs the job until
-// the standard input ends. [tellTime] as the configuration prints the wall clock's time.
-func Serve(config string) error {
-	if config == tellTime {
-		fmt.Println(time.Now().UTC().Format(time.RFC3339Nano))
-		return nil
-	}
-	r := &replica{out: json.NewEncoder(os.Stdout)}
-	if err := json.Unmarshal([]byte(config), &r.Replica); err != nil {
-		return err
-	}
-	r.clock = clock{r.Ahead}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	if r.Group.Ours {
-		return r.holdfast(ctx)
-	}
-	return r.gocron(ctx)
+// Serve is the main function of a replica: it runs the job until the standard input ends. Without a
+// name it prints the wall clock's time.
+func Serve() bool {
+	return crew.Serve(ReplicaEnv, func(config Replica) error {
+		if config.Name == "" {
+			fmt.Println(time.Now().UTC().Format(time.RFC3339Nano))
+			return nil
+		}
+		r := &replica{Replica: config, Teller: crew.Teller{Worker: config.Name}, clock: clock{config.Ahead}}
+		if r.Group.Ours {
+			return r.holdfast(crew.UntilInputEnds())
+		}
+		return r.gocron(crew.UntilInputEnds())
+	})
 }
 
 func (r *replica) holdfast(ctx context.Context) error {

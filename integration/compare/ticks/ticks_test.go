@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
 // noon is the time from which at counts seconds.
@@ -14,28 +17,28 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func at(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
 
 // line makes a record. The times are in seconds after noon.
-func line(word string, tick, now float64) Record {
-	return Record{word, at(tick).UnixNano(), at(now).UnixNano()}
+func line(op string, tick, now float64) *crew.Record {
+	return &crew.Record{Op: op, Tick: at(tick).UnixNano(), Call: monotonic.Instant(at(now).Sub(noon))}
 }
 
 func TestCount(t *testing.T) {
-	once := []Record{line(Begin, 1, 1.01), line(End, 1, 1.02)}
+	once := []*crew.Record{line(Begin, 1, 1.01), line(End, 1, 1.02)}
 	for name, c := range map[string]struct {
-		log                []Record
+		log                []*crew.Record
 		atMost, atLeastOne Figures
 	}{
 		"nothing":         {nil, Figures{Missed: 1}, Figures{Missed: 1}},
 		"once":            {once, Figures{Once: 1, Latest: 10 * time.Millisecond}, Figures{Once: 1, Latest: 10 * time.Millisecond}},
-		"another tick":    {[]Record{line(Begin, 2, 2), line(End, 2, 2)}, Figures{Missed: 1}, Figures{Missed: 1}},
+		"another tick":    {[]*crew.Record{line(Begin, 2, 2), line(End, 2, 2)}, Figures{Missed: 1}, Figures{Missed: 1}},
 		"twice":           {slices.Concat(once, once), Figures{Twice: 1, Latest: 10 * time.Millisecond}, Figures{Twice: 1, Latest: 10 * time.Millisecond}},
-		"interrupted":     {[]Record{line(Begin, 1, 1)}, Figures{Interrupted: 1}, Figures{Interrupted: 1}},
-		"and again":       {[]Record{line(Begin, 1, 1), line(Begin, 1, 5), line(End, 1, 5)}, Figures{Twice: 1}, Figures{Again: 1}},
-		"told, not begun": {[]Record{line(Unfinished, 1, 9)}, Figures{Interrupted: 1}, Figures{Interrupted: 1}},
-		"late":            {[]Record{line(Begin, 1, 4), line(End, 1, 4)}, Figures{Once: 1, Late: 1, Latest: 3 * time.Second}, Figures{Once: 1, Late: 1, Latest: 3 * time.Second}},
+		"interrupted":     {[]*crew.Record{line(Begin, 1, 1)}, Figures{Interrupted: 1}, Figures{Interrupted: 1}},
+		"and again":       {[]*crew.Record{line(Begin, 1, 1), line(Begin, 1, 5), line(End, 1, 5)}, Figures{Twice: 1}, Figures{Again: 1}},
+		"told, not begun": {[]*crew.Record{line(Unfinished, 1, 9)}, Figures{Interrupted: 1}, Figures{Interrupted: 1}},
+		"late":            {[]*crew.Record{line(Begin, 1, 4), line(End, 1, 4)}, Figures{Once: 1, Late: 1, Latest: 3 * time.Second}, Figures{Once: 1, Late: 1, Latest: 3 * time.Second}},
 	} {
 		for atLeastOnce, want := range map[bool]Figures{false: c.atMost, true: c.atLeastOne} {
 			want.AtLeastOnce = atLeastOnce
-			if got := Count(c.log, Group{AtLeastOnce: atLeastOnce}, at(1), at(1)); got != want {
+			if got := Count(c.log, Group{AtLeastOnce: atLeastOnce}, at(1), at(1), noon); got != want {
 				t.Errorf("%s, at least once %v: %+v, want %+v", name, atLeastOnce, got, want)
 			}
 		}
@@ -74,7 +77,7 @@ func TestWallClock(t *testing.T) {
 	}
 	for ahead, want := range map[string]time.Duration{"3600500000000": time.Hour + 500*time.Millisecond, "-7200000000001": -2*time.Hour - 1, "": 0} {
 		cmd := exec.CommandContext(t.Context(), program)
-		cmd.Env = []string{wallEnv + "=" + ahead, ReplicaEnv + "=" + tellTime}
+		cmd.Env = []string{wallEnv + "=" + ahead, ReplicaEnv + "={}"}
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)

@@ -17,9 +17,6 @@ import (
 // ReplicaEnv is the environment variable with the configuration of a replica: a [Replica] in JSON.
 const ReplicaEnv = "HOLDFAST_TICKS_REPLICA"
 
-// tellTime is the configuration of a replica that prints its wall clock's time, and ends.
-const tellTime = "time"
-
 // wallEnv names the variable with the number of nanoseconds by which a replica's wall clock is
 // ahead. Go programs do not use the C library's clock, so libfaketime does not help: the replicas
 // are built with another time.Now.
@@ -99,11 +96,8 @@ func (r Replica) Command(program string) (*exec.Cmd, error) {
 	return cmd, err
 }
 
-// clock is how far the wall clock of this process is off.
+// clock is how far a wall clock is off.
 type clock struct{ ahead time.Duration }
-
-// truth returns the right time.
-func (c clock) truth() time.Time { return time.Now().Add(-c.ahead) }
 
 // timerJitter is how early a timer may fire by the wall clock.
 const timerJitter = 100 * time.Millisecond

@@ -2,16 +2,6 @@
 // with another time.Now.
 package main
 
-import (
-	"fmt"
-	"os"
+import "github.com/holdfast-io/holdfast/integration/compare/ticks"
 
-	"github.com/holdfast-io/holdfast/integration/compare/ticks"
-)
-
-func main() {
-	if err := ticks.Serve(os.Getenv(ticks.ReplicaEnv)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { ticks.Serve() }

@@ -1,0 +1,249 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
+)
+
+// play makes the records of a lock's history of steps, which commas separate. Each moment is 10 after
+// the one before. The steps, with worker a and token 1:
+//
+//	a in 1 100      gets the whole lock, with a lease of 100 moments; of 0: it has no claim
+//	a part 1 100 2  gets 2 of the lock's room
+//	a share 1       writes no more, and reads
+//	a check 1 9     finds its hold valid for 9 moments
+//	a out 1 CLASS   unlocks, with that result
+//	a shown 1 b     asks for the leader, and is shown token 1, which b got; 0: none
+//	a asked         began to wait for what it gets next
+//	a late 10       learns that its first claim stood only 10 after what was last
+//	wait 50         time passes
+func play(kind, steps string) []*crew.Record {
+	var at instant
+	asked := map[string]instant{}
+	tick := func() instant { at += 10; return at }
+	var records []*crew.Record
+	for _, step := range strings.Split(steps, ", ") {
+		var worker, word, token, result string
+		var n, weight int
+		if _, err := fmt.Sscanf(step, "wait %d", &n); err == nil {
+			at += instant(n)
+			continue
+		}
+		switch fmt.Sscan(step, &worker, &word, &token, &result, &weight); word {
+		case "part", "in", "check":
+			fmt.Sscan(result, &n)
+		case "late":
+			fmt.Sscan(token, &n)
+		}
+		r := &crew.Record{Worker: worker, Lock: "x", Kind: kind, Token: token, Hold: worker + "/" + token, Weight: Rooms[kind]}
+		switch word {
+		case "asked":
+			asked[worker] = tick()
+			continue
+		case "late":
+			records[0].Claim.To = at + instant(n)
+			continue
+		case "in", "part":
+			if r.Op, r.Value = crew.OpGrant, "of "+worker; word == "part" {
+				r.Weight = weight
+			}
+			r.Call, r.Return = tick(), tick()
+			r.Call = cmp.Or(asked[worker], r.Call)
+		case "check":
+			r.Op, r.Return, r.Call = crew.OpCheck, tick(), tick()
+		case "share":
+			r.Op, r.Call, r.Return = OpShare, tick(), tick()
+		case "out":
+			records = append(records, &crew.Record{Op: crew.OpLeave, Worker: worker, Lock: "x", Kind: kind, Token: token, Hold: r.Hold, Call: tick(), Return: tick()})
+			r.Op, r.Call, r.Return, r.Result = crew.OpLeft, tick(), tick(), result
+		case "shown":
+			if r.Op, r.Hold, r.Value = OpShown, "", "of "+result; token == "0" {
+				r.Token, r.Value = "", ""
+			}
+			r.Call, r.Return = tick(), tick()
+		default:
+			panic(step)
+		}
+		if n > 0 {
+			r.Claim = &monotonic.Claim{From: r.Return, To: r.Return + 1, Until: r.Return + instant(n)*10}
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+// TestVerdicts: DoubleEntries and Linearizable accept the correct histories, and refuse the others.
+func TestVerdicts(t *testing.T) {
+	for _, test := range []struct {
+		kinds, name, steps string
+		double             string // part of the message of DoubleEntries; "": the history is correct
+	}{
+		{"all", "one after the other", "a in 1 100, a out 1, b in 2 100, b out 2", ""},
+		{"all", "after a killed one's lease", "a in 1 5, wait 50, b in 2 100", ""},
+		{"all", "unlock not confirmed", "a in 1 100, a out 1 unsure, b in 2 100", ""},
+		{"all", "waited for, and overtaken in the telling", "a in 1 100, b asked, a out 1, b in 2 100", ""},
+		{"all", "stopped at once, and told so", "a in 1 0, b in 2 100", ""},
+		{"all", "stopped while it asked, and went on while b held the lock", "a in 1 5, wait 50, b in 2 100, a late 10", ""},
+		{"all", "while a killed one's lease runs", "a in 1 100, b in 2 100", "b was in with token 2 at 41, 979ns before the hold of a with token 1 ended"},
+		{"all", "while a lease runs that was found valid later", "a in 1 5, wait 30, a check 1 9, b in 2 100, b out 2, c in 3 100", "b was in with token 2 at 91, 59ns before"},
+		{"all", "against the order of the tokens", "a in 2 100, a out 2, b in 1 100, b out 1", "a was in with token 2"},
+		{"all", "a token twice", "a in 1 100, a out 1, b in 1 100", "b and another hold had the same token 1"},
+
+		{RWMutex, "readers together, then a writer", "a part 1 100 1, b part 2 100 1, a out 1, b out 2, c in 3 100", ""},
+		{RWMutex, "readers that notice in another order", "a asked, b part 2 100 1, a part 1 100 1", ""},
+		{RWMutex, "readers against the order of the tokens", "b part 2 100 1, b out 2, a in 1 100", "b was in with token 2"},
+		{RWMutex, "a reader beside a writer that was downgraded", "a in 1 100, a share 1, b part 2 100 1, a check 1 100", ""},
+		{RWMutex, "a reader after the lease of a writer that may have been downgraded", "a in 1 5, wait 50, b part 2 100 1, a share 1", ""},
+		{RWMutex, "a writer beside a reader", "a part 1 100 1, b in 2 100", "b was in with token 2"},
+		{RWMutex, "a reader beside a writer", "a in 1 100, b part 2 100 1, a share 1", "b was in with token 2"},
+		{RWMutex, "a writer beside one that was downgraded", "a in 1 100, a share 1, b in 2 100", "b was in with token 2"},
+		{RWMutex, "a writer beside the second of two readers", "a part 1 100 1, b part 2 100 1, a out 1, c in 3 100", "c was in with token 3"},
+
+		{Semaphore, "no more than there are", "a part 1 100 1, b part 2 100 2, b out 2, c part 3 100 1, d part 4 100 1", ""},
+		{Semaphore, "one lease has ended", "a part 1 100 1, b part 2 5 2, wait 50, c part 3 100 2", ""},
+		{Semaphore, "more than there are", "a part 1 100 2, b part 2 100 2", "together a weight of 4, with room for 3"},
+		{Semaphore, "more than there are, by many", "a part 1 100 1, b part 2 100 1, c part 3 100 1, d part 4 100 1", "d was in with token 4"},
+		{Semaphore, "more than the rest", "a part 1 100 1, b part 2 100 2, a out 1, c part 3 100 2", "c was in with token 3"},
+	} {
+		for kind := range Rooms {
+			if test.kinds != "all" && test.kinds != kind {
+				continue
+			}
+			byLock := Holds(play(kind, test.steps))
+			found, _ := DoubleEntries(byLock)
+			if got := strings.Join(found, "; "); (got == "") != (test.double == "") || !strings.Contains(got, test.double) {
+				t.Errorf("%s, %s: double entries %q, want %q", kind, test.name, got, test.double)
+			}
+			want := porcupine.Ok
+			if test.double != "" {
+				want = porcupine.Illegal
+			}
+			if got := Linearizable(byLock["x"], time.Now().Add(time.Minute)); got != want {
+				t.Errorf("%s, %s: porcupine: %v, want %v", kind, test.name, got, want)
+			}
+		}
+	}
+}
+
+// TestLeadersShown: wrong answers about the leader are found, and right ones accepted.
+func TestLeadersShown(t *testing.T) {
+	for name, test := range map[string]struct {
+		steps string
+		want  string // part of the finding; "": the answers are right
+	}{
+		"the leader":                           {"a in 1 100, c shown 1 a, a out 1, c shown 0, b in 2 100, c shown 2 b", ""},
+		"one that was killed before it knew":   {"c shown 1 a, b in 2 100", ""},
+		"none, when a lease is over":           {"a in 1 5, wait 50, c shown 0", ""},
+		"none, while one leads":                {"a in 1 100, c shown 0", "while a led with token 1"},
+		"another one, while one leads":         {"b in 2 100, c shown 3 d", "while b led with token 2"},
+		"another one's value":                  {"a in 1 100, c shown 1 b", `with the value "of b", and a gave "of a"`},
+		"one before, though the next is not":   {"c shown 2 b, d shown 1 a", "after c had been shown token 2"},
+		"one before, of a leader that is over": {"b in 2 5, wait 50, c shown 1 a", "after b had been elected with token 2"},
+		"an answer that came late":             {"a in 1 100, c shown 1 a, a out 1, b in 2 100", ""},
+		"no answer":                            {"a in 1 100, c shown 0", ""},
+	} {
+		records := play(Election, test.steps)
+		switch name {
+		case "an answer that came late":
+			records[1].Return = records[len(records)-1].Return + 10
+		case "no answer":
+			records[1].Result = crew.GaveUp
+		}
+		found, _, _ := LeadersShown(records, Holds(records))
+		if got := strings.Join(found, "; "); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: found %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// story makes the records of one hold, whose times are in seconds. It was granted at from, and
+// unlocked at to; 0: never. Claims without an end are moments.
+type story struct {
+	name, token string
+	from        float64
+	claims      [][]float64 // from, until, and to, if that is not from
+	acts        []float64
+	to          float64
+}
+
+func sec(s float64) instant { return instant(s * float64(time.Second)) }
+
+func (s story) records() []*crew.Record {
+	add := func(op string, call, ret float64, c *monotonic.Claim) *crew.Record {
+		return &crew.Record{Op: op, Worker: s.name, Lock: "x", Hold: s.name, Token: s.token, Call: sec(call), Return: sec(ret), Claim: c}
+	}
+	rs := []*crew.Record{add(crew.OpGrant, s.from-0.5, s.from, nil)}
+	for _, c := range s.claims {
+		to := slices.Concat(c, c[:1])[2]
+		rs = append(rs, add(crew.OpCheck, c[0], to, &monotonic.Claim{From: sec(c[0]), To: sec(to), Until: sec(c[1])}))
+	}
+	for _, a := range s.acts {
+		rs = append(rs, add(crew.OpAct, a, a, nil))
+	}
+	if s.to != 0 {
+		rs = append(rs, add(crew.OpLeave, s.to, s.to, nil))
+	}
+	return rs
+}
+
+// TestLibraries: Doubles, Outside and Tokens count each violation, and nothing else, also of libraries
+// that do not know for how long a lock stays held.
+func TestLibraries(t *testing.T) {
+	type figures struct{ overlaps, outside, tokens int }
+	lease := func(from, until float64) [][]float64 { return [][]float64{{from, until}} }
+	paused := story{name: "a", token: "1", from: 1, claims: [][]float64{{1, 1}, {9, 9}}, acts: []float64{9.5}}
+	for name, c := range map[string]struct {
+		stories []story
+		want    figures
+	}{
+		"nothing":         {nil, figures{}},
+		"one after other": {[]story{{"a", "1", 1, lease(1, 5), []float64{2}, 3}, {"b", "2", 3.1, lease(3.1, 7), []float64{4}, 0}}, figures{}},
+		"leases overlap":  {[]story{{"a", "1", 1, lease(1, 5), nil, 0}, {"b", "2", 4.9, lease(4.9, 9), nil, 0}}, figures{overlaps: 1}},
+		"a lease that ended, and a late act": {[]story{{"a", "1", 1, lease(1, 5), []float64{6}, 0},
+			{"b", "2", 5.5, lease(5.5, 9), []float64{6.5}, 0}}, figures{outside: 1}},
+		"a late act, after the next client left": {[]story{{"a", "1", 1, lease(1, 5), []float64{8}, 0}, {"b", "2", 5.5, lease(5.5, 9), nil, 6}}, figures{outside: 1}},
+		"a late act while no client is in":       {[]story{{"a", "1", 1, lease(1, 5), []float64{6}, 0}}, figures{}},
+		"paused, and still told it holds": {[]story{paused,
+			{"b", "2", 5, [][]float64{{5, 5}, {6, 6}}, []float64{5.5}, 6},
+			{"c", "3", 7, [][]float64{{7, 7}, {10, 10}}, []float64{8}, 0}}, figures{overlaps: 1, outside: 1}},
+		"stopped while it asked, and valid again later": {[]story{{"a", "1", 1, [][]float64{{1, 5, 8}, {20, 25}}, nil, 0}, {"b", "2", 5.5, lease(5.5, 9), nil, 0}}, figures{}},
+		"the same token twice":                            {[]story{{"a", "1", 1, nil, nil, 0}, {"b", "1", 1.2, nil, nil, 0}}, figures{tokens: 1}},
+		"a lower token later":                             {[]story{{"a", "2", 1, nil, nil, 0}, {"b", "1", 5, nil, nil, 0}}, figures{tokens: 1}},
+		"a lower token, which waited for longer":          {[]story{{"a", "2", 1, nil, nil, 0}, {"b", "1", 1.2, nil, nil, 0}}, figures{}},
+	} {
+		var all []*crew.Record
+		for _, s := range c.stories {
+			all = append(all, s.records()...)
+		}
+		hs := Holds(all)["x"]
+		double, _ := Doubles(ByBegin(hs))
+		before := map[*Hold]bool{}
+		for _, d := range double {
+			before[d.Before] = true
+		}
+		if got := (figures{len(before), len(Outside(hs)), len(Tokens(hs))}); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestGap(t *testing.T) {
+	for want, moments := range map[float64][]float64{10: nil, 6: {4, 2}, 5: {-1, 5, 12}} {
+		var records []*crew.Record
+		for _, m := range moments {
+			records = append(records, &crew.Record{Op: crew.OpGrant, Return: sec(m)})
+		}
+		if got := Gap(records, 0, sec(10)); got != time.Duration(sec(want)) {
+			t.Errorf("%v: %v, want %v s", moments, got, want)
+		}
+	}
+}
