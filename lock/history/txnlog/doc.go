@@ -59,8 +59,8 @@
 //     snapshot and keeps the proposal in its log for good. The folder of another server, which lacks
 //     the proposal and goes on with the next epoch, shows that it is not known (Txn.Disputed). So read
 //     the folders of all servers.
-//   - That a log lost the end of an epoch, if all folders lost it: the next epoch begins with
-//     counter 1 whatever the last counter was.
+//   - How an epoch ended, unless a folder's log goes on with the next one, and its server loaded no
+//     snapshot in between (ProblemEpoch): the next epoch begins with counter 1 whatever the last counter was.
 //   - That the data was replaced: the admin server of 3.9 restores a snapshot into running servers, and
 //     the log goes on as if nothing had been. Only a later transaction that does not fit shows it.
 //   - Of releases before 3.6: which ephemeral nodes a session's end deleted while a snapshot was

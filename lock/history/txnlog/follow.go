@@ -65,7 +65,7 @@ func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error))
 			w.learn(t.Zxid)
 			f.Apply(&t)
 			if w.last = max(w.last, t.Zxid); t.Disputed {
-				w.doubt = t.Zxid
+				w.doubt, w.gone = t.Zxid, append(w.gone, span{t.Zxid, t.Zxid})
 			}
 		}
 	}
@@ -91,6 +91,7 @@ type follow struct {
 	to    Range  // its end
 	last  int64  // the last transaction that f knows, or that is missing; -1: none yet
 	doubt int64  // snapshots up to here may have transactions that the next leader discarded
+	gone  []span // transactions that the next leader may have discarded
 	tried int    // number of snapshots that are older than the last transaction, or were tried
 	used  string // path of the first snapshot that f began with
 }
@@ -98,10 +99,10 @@ type follow struct {
 func (w *follow) problem(err error) {
 	w.warn(err)
 	var p *Problem
-	if errors.As(err, &p) && p.Lost() {
+	if errors.As(err, &p) && p.breaks() {
 		w.f.Gap()
-		if w.last = max(w.last, p.Until); p.Err == errEpochEnd { //nolint:errorlint // it is never wrapped
-			w.doubt = p.Until
+		if w.last = max(w.last, p.Until); p.Kind == ProblemEpoch {
+			w.doubt, w.gone = p.Until, append(w.gone, span{p.Zxid, p.Until})
 		}
 	}
 }
@@ -134,8 +135,35 @@ func (w *follow) learn(next int64) {
 	}
 }
 
+// span has the transactions from one zxid to another; none if it is the higher one.
+type span struct{ from, to int64 }
+
+// sound returns an error if the snapshot shows a transaction that the next leader may have discarded. A leader that
+// lost the next election has its newest snapshot of them, and loads it after it has truncated its log: then
+// they stay in its data, and in its later snapshots.
+func (w *follow) sound(s *Snapshot) error {
+	if len(w.gone) == 0 {
+		return nil
+	}
+	for n, err := range s.Nodes() {
+		if err != nil {
+			return nil // Begin will tell
+		}
+		for _, zxid := range []int64{n.Czxid, n.Mzxid, n.Pzxid} {
+			if slices.ContainsFunc(w.gone, func(g span) bool { return zxid >= g.from && zxid <= g.to }) {
+				return &Problem{Kind: ProblemDisputed, File: s.Path, Zxid: zxid, Until: zxid, Count: 1}
+			}
+		}
+	}
+	return nil
+}
+
 // load has f begin with the snapshot; false if that cannot be read.
 func (w *follow) load(s *Snapshot) bool {
+	if err := w.sound(s); err != nil {
+		w.warn(err)
+		return false
+	}
 	r := w.to
 	r.From = s.Zxid + 1
 	err := w.f.Begin(s.Zxid, Exact(s.Zxid, s.Nodes(), w.again().Txns(r), w.f.Keep))
@@ -187,7 +215,7 @@ func deletedBefore(txns iter.Seq2[Txn, error], keep func(path string) bool) map[
 	deleted, created := map[string]bool{}, map[string]bool{}
 	for t, err := range txns {
 		var p *Problem
-		if errors.As(err, &p) && p.Lost() {
+		if errors.As(err, &p) && p.breaks() {
 			break
 		}
 		for i := range t.Ops {

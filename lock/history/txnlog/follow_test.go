@@ -92,6 +92,8 @@ func TestFollow(t *testing.T) {
 			"1, 2, 3, gap, begin 5: /a, session 7 12s, 6, 7", 1},
 		"a gap, and a snapshot later": {map[string][]byte{"log.1": file(all[1:4]...), "log.6": file(all[6:8]...), "snapshot.4": snapshot(), "snapshot.6": snapshot(a)}, Range{},
 			"1, 2, 3, gap, 6, begin 6: /a, session 7 12s, 7", 1},
+		"a leader sent the beginning of its epoch": {map[string][]byte{"log.1": file(all[1:4]...), "snapshot.100000000": snapshot(a), "log.100000001": file(run(1, 1, 1, "a")...)}, Range{},
+			"1, 2, 3, gap, begin 4294967296: /a, session 7 12s, 4294967297", 1},
 		"nodes that change while they are saved": {map[string][]byte{"log.3": file(all[3], created(4, "/c"), deleted(5, "/d"), deleted(6, "/c"), created(7, "/d"), deleted(8, "/other/d")),
 			"snapshot.2": snapshot(a, Node{Path: "/c", Czxid: 4}, Node{Path: "/d", Czxid: 7}, b)}, Range{}, "begin 2: /a /b /d?, session 7 12s, 3, 4, 5, 6, 7, 8", 0},
 		"a node that a restore of the data brings back is deleted twice": {map[string][]byte{"log.3": file(all[3], created(4, "/c"), deleted(5, "/c"), deleted(6, "/c"), deleted(7, "/d")), "snapshot.2": snapshot(a)},
@@ -121,6 +123,10 @@ func TestFollowDoubtsSnapshots(t *testing.T) {
 		"no log has them": {[]map[string][]byte{
 			{"log.3": file(run(1, 3, 5, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...), name("snapshot", zx(2, 3)): snapshot(a)},
 		}, time.Time{}, []int64{zx(2, 3)}},
+		"a later snapshot shows them": {[]map[string][]byte{
+			{"log.3": file(run(1, 3, 5, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...),
+				name("snapshot", zx(2, 3)): snapshot(a, Node{Path: "/ghost", Czxid: zx(1, 6)}), name("snapshot", zx(2, 4)): snapshot(a)},
+		}, time.Time{}, []int64{zx(2, 4)}},
 		"another folder goes on without them": {[]map[string][]byte{
 			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...), name("snapshot", zx(2, 3)): snapshot(a)},
 			{"log.3": file(run(1, 3, 5, "a")...), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},

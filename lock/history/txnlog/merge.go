@@ -2,7 +2,6 @@ package txnlog
 
 import (
 	"cmp"
-	"errors"
 	"os"
 	"slices"
 
@@ -21,6 +20,7 @@ type merge struct {
 	rest     []*source // of the group: those whose entries next has not returned yet
 	disputed bool      // the folders differ at the group's zxid
 	last     int64     // zxid of the group; 0: none yet
+	sure     int64     // zxid of the last group that is not disputed; 0: none yet
 	started  bool      // an entry in the range was seen
 	folders  []folder
 
@@ -109,9 +109,13 @@ func (m *merge) next() *source {
 		previous, zxid := m.last, group[0].cur.zxid
 		versions := distinct(group)
 		m.disputed = len(versions) > 1 || m.skipped(zxid)
+		end := m.epochEnd(zxid)
 		m.last = zxid
 		for _, s := range group {
 			m.folders[s.dir].last = zxid
+		}
+		if !m.disputed {
+			m.sure = zxid
 		}
 		if !m.inRange(group[0].cur) {
 			continue
@@ -121,7 +125,9 @@ func (m *merge) next() *source {
 		} else {
 			m.flush()
 		}
-		m.epochEnd(previous, zxid)
+		if end != nil {
+			m.report(end)
+		}
 		m.gap(previous, zxid)
 		m.rest = versions
 	}
@@ -280,29 +286,44 @@ func (m *merge) flush() {
 	}
 }
 
-// epochEnd reports transactions that are missing between previous, the last one of an epoch, and zxid,
-// the first one of a later epoch: a snapshot shows them, and no log has them.
-func (m *merge) epochEnd(previous, zxid int64) {
-	if previous == 0 || znode.Epoch(previous) == znode.Epoch(zxid) {
-		return
+// epochEnd returns the problem that no folder shows with which transaction the epoch before zxid ended; nil if
+// one does: its log has the last transaction that is sure and then zxid, and its server loaded no snapshot in
+// between. A leader sends one to a server whose log lacks the end of the last epoch, or has transactions that
+// were discarded. If that is one of its epoch's beginning, the counters show no gap.
+func (m *merge) epochEnd(zxid int64) *Problem {
+	if m.sure == 0 || m.disputed || znode.Epoch(m.sure) == znode.Epoch(zxid) {
+		return nil
 	}
-	first := max(previous+1, m.rng.From)
-	last := int64(0)
-	for _, s := range m.log.snaps {
-		if znode.Epoch(s.Zxid) == znode.Epoch(previous) && s.Zxid >= first {
-			last = max(last, s.Zxid)
+	for _, s := range m.group {
+		last := m.folders[s.dir].last
+		if snap := m.snapshotBefore(s.dir, zxid); snap > last && snap == m.sure || snap <= last && last >= m.sure {
+			return nil
 		}
 	}
-	if last != 0 {
-		m.report(&Problem{Kind: ProblemGap, Zxid: first, Until: last, Count: last - first + 1, Err: errEpochEnd})
+	p := &Problem{Kind: ProblemEpoch, Zxid: m.last + 1, Until: m.last}
+	for _, s := range m.log.snaps { // the servers got them so, or the next leader discarded them
+		if znode.Epoch(s.Zxid) == znode.Epoch(m.last) && s.Zxid > p.Until {
+			p.Zxid, p.Until = max(m.last+1, m.rng.From), s.Zxid
+			p.Count = p.Until - p.Zxid + 1
+		}
 	}
+	if p.Until > m.last && p.Count <= 0 || p.Count == 0 && znode.Counter(zxid) > 1 {
+		return nil // they are before the range; or the transactions before zxid are missing, which is told
+	}
+	return p
 }
 
-// errEpochEnd has the two ways in which a log can lack the last transactions of an epoch. In the
-// second one, a leader takes a snapshot of transactions that it has logged, and the quorum elects
-// another leader without them. Then the first leader truncates its log, but loads its newest
-// snapshot.
-var errEpochEnd = errors.New("a snapshot shows them: the server got them so, or the next leader discarded them")
+// snapshotBefore returns the zxid of the last snapshot before a transaction in a folder, or in those of
+// snapshots alone if the folder has only logs; 0: none.
+func (m *merge) snapshotBefore(dir int, before int64) (zxid int64) {
+	own := slices.ContainsFunc(m.log.snaps, func(s *Snapshot) bool { return s.dir == dir })
+	for _, s := range m.log.snaps {
+		if s.Zxid < before && (s.dir == dir || !own && !slices.ContainsFunc(m.log.logs, func(f *logFile) bool { return f.dir == s.dir })) {
+			zxid = max(zxid, s.Zxid)
+		}
+	}
+	return zxid
+}
 
 // gap reports transactions that are missing between the transactions previous and zxid. If previous
 // is 0, it reports those that are missing at the beginning of the range.

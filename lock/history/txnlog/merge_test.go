@@ -72,7 +72,7 @@ func TestSeveralFolders(t *testing.T) {
 		{"epochs of a year", []files{
 			{named(zx(9000, 1)): file(run(9000, 1, 3, "data")...)},
 			{named(zx(8000, 1)): file(run(8000, 1, 3, "data")...)},
-		}, "8000/1-3 9000/1-3", ""},
+		}, "8000/1-3 9000/1-3", "epoch 8000/4-8000/3"},
 		{"the next epoch without the last proposals", []files{
 			{named(zx(1, 1)): file(e1[:9]...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
@@ -97,7 +97,24 @@ func TestSeveralFolders(t *testing.T) {
 		{"a snapshot of the election", []files{
 			{named(zx(1, 1)): file(e1[:9]...), snapNamed(zx(1, 9)): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(zx(2, 0)): nil},
-		}, "1/1-7 1/8? 1/9? 2/1-10", "disputed 1/8-1/9 #0"},
+		}, "1/1-7 1/8? 1/9? 2/1-10", "disputed 1/8-1/9 #0; epoch 1/10-1/9"},
+		{"a snapshot of an epoch's beginning, which its leader sent", []files{
+			{named(zx(1, 1)): file(e1...), snapNamed(zx(2, 0)): nil, named(zx(2, 1)): file(e2...)},
+		}, "1/1-10 2/1-10", "epoch 1/11-1/10"},
+		{"the same, and snapshots apart", []files{
+			{named(zx(1, 1)): file(e1...), named(zx(2, 1)): file(e2...)}, {snapNamed(zx(2, 0)): nil},
+		}, "1/1-10 2/1-10", "epoch 1/11-1/10"},
+		{"the same, and another that goes on", []files{
+			{named(zx(1, 1)): file(e1...), snapNamed(zx(2, 0)): nil, named(zx(2, 1)): file(e2...)},
+			{named(zx(1, 1)): file(e1...), named(zx(2, 1)): file(e2...)},
+		}, "1/1-10 2/1-10", ""},
+		{"discarded, and the other is purged", []files{
+			{named(zx(1, 1)): file(e1...), snapNamed(zx(2, 3)): nil, named(zx(2, 4)): file(e2[3:]...)},
+			{named(zx(2, 1)): file(e2...)},
+		}, "1/1-10 2/1-10", "epoch 1/11-1/10"},
+		{"a snapshot shows what no log has", []files{
+			{named(zx(1, 1)): file(e1[:7]...), snapNamed(zx(1, 9)): nil, named(zx(2, 1)): file(e2...)},
+		}, "1/1-7 2/1-10", "epoch 1/8-1/9"},
 		{"torn in one", []files{
 			{named(zx(1, 1)): file(e1[:8]...), snapNamed(0): nil},
 			{named(zx(1, 1)): append(file(e1[:7]...), "torn"...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
@@ -113,7 +130,7 @@ func TestSeveralFolders(t *testing.T) {
 		{"a snapshot shows the end of an epoch", []files{
 			{named(zx(1, 1)): file(slices.Concat(e1[:7], e2)...), snapNamed(0): nil, snapNamed(zx(1, 9)): nil},
 			{named(zx(1, 1)): file(slices.Concat(e1[:7], e2)...), snapNamed(0): nil},
-		}, "1/1-7 2/1-10", "gap 1/8-1/9"},
+		}, "1/1-7 2/1-10", ""},
 		{"copied at different times", []files{whole, {named(zx(1, 1)): file(e1...), named(zx(2, 1)): file(e2[:4]...)}}, "1/1-10 2/1-10", ""},
 		{"missing in one, which then goes on in the same epoch", []files{
 			{named(zx(1, 1)): file(e1...)},
@@ -218,7 +235,7 @@ func TestRange(t *testing.T) {
 		dir := write(t, map[string][]byte{
 			named(zx(1, 1)): file(run(1, 1, 10, "data")...), snapNamed(zx(1, 20)): nil, named(zx(2, 1)): file(run(2, 1, 10, "data")...),
 		})
-		for from, want := range map[int64]string{zx(1, 21): "", zx(1, 15): "gap 1/15-1/20"} {
+		for from, want := range map[int64]string{zx(1, 21): "", zx(1, 15): "epoch 1/15-1/20"} {
 			l := mustOpen(t, dir)
 			if txns, problems := collect(l, Range{From: from}); zxids(txns) != "2/1-10" || told(l, problems) != want {
 				t.Errorf("from %#x: %s, %s", from, zxids(txns), told(l, problems))

@@ -24,8 +24,14 @@ const (
 	// ProblemDisputed: only the folders Dirs have the Count transactions from Zxid to Until, and
 	// another folder goes on with the next epoch. Either the next leader discarded them, which is
 	// usual for the last proposals of a leader that died, or that folder's server got them in a
-	// snapshot, or that folder's log is damaged. Whether they took effect is not known here.
+	// snapshot, or that folder's log is damaged. Whether they took effect is not known here. With a File, that
+	// snapshot shows such a transaction, so that its server may have data that the others lack.
 	ProblemDisputed
+	// ProblemEpoch: no folder shows with which transaction the epoch of Zxid ended: each server loaded a
+	// snapshot before its log goes on with the next epoch, or has no log from before. Transactions may be
+	// missing from Zxid on, or those before may have been discarded. Count of them, up to Until, are in a
+	// snapshot; 0: none.
+	ProblemEpoch
 	// ProblemUnsupported: a file's format, or a transaction's type, is unknown. The transaction is
 	// left out.
 	ProblemUnsupported
@@ -40,7 +46,7 @@ const (
 
 var problemNames = map[ProblemKind]string{
 	ProblemTruncated: "truncated", ProblemDamaged: "damaged", ProblemGap: "gap",
-	ProblemDisagree: "disagree", ProblemDisputed: "disputed",
+	ProblemDisagree: "disagree", ProblemDisputed: "disputed", ProblemEpoch: "epoch",
 	ProblemUnsupported: "unsupported", ProblemUnreadable: "unreadable", ProblemDisorder: "disorder",
 }
 
@@ -73,8 +79,11 @@ func (p *Problem) Lost() bool {
 	case ProblemGap, ProblemUnsupported, ProblemUnreadable, ProblemDisorder, ProblemDisagree:
 		return true
 	}
-	return false
+	return p.Kind == ProblemEpoch && p.Count > 0
 }
+
+// breaks reports whether the state after the problem is not known.
+func (p *Problem) breaks() bool { return p.Lost() || p.Kind == ProblemEpoch }
 
 // Unwrap returns Err.
 func (p *Problem) Unwrap() error { return p.Err }
@@ -98,7 +107,16 @@ func (p *Problem) Error() string {
 	case ProblemDisagree:
 		fmt.Fprintf(&b, "the servers disagree: %s differ between %s", p.transactions(), strings.Join(p.Dirs, " and "))
 	case ProblemDisputed:
+		if p.File != "" {
+			fmt.Fprintf(&b, "not used: it shows %s, which the next leader may have discarded", p.transactions())
+			break
+		}
 		fmt.Fprintf(&b, "not known here: %s, only in %s, may have been discarded by the next leader", p.transactions(), strings.Join(p.Dirs, ", "))
+	case ProblemEpoch:
+		fmt.Fprintf(&b, "not known here: how the epoch of %s ended: the servers loaded snapshots, or have no log from before", hex(p.Zxid-1))
+		if p.Count > 0 {
+			fmt.Fprintf(&b, "; %s, only in a snapshot, may have been discarded by the next leader", p.transactions())
+		}
 	case ProblemUnsupported:
 		b.WriteString("unsupported")
 		if p.Zxid != 0 {
