@@ -1,13 +1,18 @@
-// Elections: campaign, proclaim, resign, arguments, cost.
+// Elections: campaign, proclaim, resign, arguments, priorities, observers, faults.
 
 package lock_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -184,5 +189,516 @@ func TestElectionDo(t *testing.T) {
 			return context.Cause(ctx)
 		}), lock.ErrRemoved)
 		mustBe(t, a.Election("x").Do(w.ctx, "a:80", nil), lock.ErrInvalid)
+	})
+}
+
+// candidates returns a leader and the candidates that wait behind it, each of its own client. The
+// first letter of a value is the priority: "2x" has priority two.
+func (w *world) candidates(values ...string) (leader *lock.Hold, waiting map[string]<-chan taken) {
+	w.Helper()
+	leader = w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
+	waiting = map[string]<-chan taken{}
+	for _, v := range values {
+		waiting[v] = w.campaign(w.ctx, w.dial(v), v, int(v[0]-'0'))
+	}
+	return leader, waiting
+}
+
+// succession makes each leader resign, and returns the order of the leaders.
+func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) string {
+	w.Helper()
+	var order []string
+	for len(waiting) > 0 {
+		ended := w.end(leader)
+		w.unlock(leader)
+		settle()
+		settle() // until some candidates have yielded
+		leader = nil
+		for v, ch := range waiting {
+			select {
+			case got := <-ch:
+				mustBeTrue(w, got.err == nil && leader == nil, "%s: %v, and %v leads", v, got.err, leader)
+				w.inTurn(ended, got)
+				leader = got.hold
+				order = append(order, v)
+				delete(waiting, v)
+			default:
+			}
+		}
+		mustBeTrue(w, leader != nil, "no leader after %q", order)
+	}
+	w.unlock(leader)
+	return strings.Join(order, " ")
+}
+
+// TestPriorities: a candidate at the head of the queue leads if no waiting candidate has a higher
+// priority. Otherwise it yields and queues again at the end. Observers do not see candidates that
+// yield.
+func TestPriorities(t *testing.T) {
+	for waiting, want := range map[string]string{
+		"1a 1b 1c":       "1a 1b 1c",
+		"1a 2b":          "2b 1a",
+		"1a 1b 2c":       "2c 1a 1b",
+		"1a 2b 2c 1d":    "2b 2c 1d 1a",
+		"1a 2b 3c":       "3c 2b 1a",
+		"3a 2b 1c":       "3a 2b 1c",
+		"1a 1b 9c 5d 9e": "9c 9e 5d 1a 1b",
+	} {
+		subtest(t, waiting, locktest.Options{}, func(w *world) {
+			values := strings.Fields(waiting)
+			leader, candidates := w.candidates(values...)
+			seen := w.observe(w.ctx, w.dial("observer"))
+			got := w.succession(leader, candidates)
+			equal(w, "led in the order", got, want)
+			settle()
+			told := strings.Join(seen.values(), " ")
+			if told = strings.ReplaceAll(told, " -", ""); told != "leader "+got {
+				w.Errorf("observed %s, led %s", told, got)
+			}
+			w.empty()
+		})
+	}
+}
+
+// TestHigherCandidateDies: the candidates of higher priorities have crashed. If their leases have
+// expired, another candidate leads at once, and otherwise after they have expired. All candidates
+// together need at most 40 transactions.
+func TestHigherCandidateDies(t *testing.T) {
+	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // from the crash to the resignation
+		leader, waiting := w.candidates("1a", "1b", "2c", "3d")
+		for _, v := range []string{"2c", "3d"} {
+			w.die(v, w.entryOf(v))
+		}
+		time.Sleep(before)
+		stood := w.entryOf("1a")
+		txns := w.Transactions()
+		w.unlock(leader)
+		died := time.Now()
+		first := w.first(waiting["1a"], waiting["1b"])
+		took := first.at.Sub(died)
+		if before > 0 && took > 100*latency || took > ttl+grace+time.Second {
+			w.Errorf("it took %v", took)
+		}
+		isTrue(w, before <= 0 || first.hold.EntryPath() == stood, "the first one has given way to the dead")
+		atMost(w, "transactions", w.Transactions()-txns, 40)
+		w.unlock(first.hold)
+		first = w.first(waiting["1a"], waiting["1b"])
+		for _, v := range []string{"2c", "3d"} {
+			w.Heal(v)
+		}
+		w.unlock(first.hold)
+		for range 2 { // both have lost their places, and queue again
+			w.unlock(w.first(waiting["2c"], waiting["3d"]).hold)
+		}
+		w.empty()
+	})
+}
+
+// TestHigherCandidateThatCrashLoops: if candidates of a higher priority crash again and again
+// before they lead, each other candidate still leads within three times TTL and grace.
+func TestHigherCandidateThatCrashLoops(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		leader, waiting := w.candidates("1a", "1b")
+		ctx, stop := context.WithCancel(w.ctx)
+		crashed := make(chan struct{})
+		go func() {
+			defer close(crashed)
+			for i := 0; ctx.Err() == nil; i++ {
+				label := fmt.Sprint("crash", i)
+				e := w.dial(label).Election("x").WithPriority(5)
+				go e.Campaign(ctx, "5x")
+				time.Sleep(ttl / 2)
+				w.kill(label)
+			}
+		}()
+		time.Sleep(ttl)
+		w.unlock(leader)
+		begun := time.Now()
+		for range waiting {
+			got := w.first(waiting["1a"], waiting["1b"])
+			atMost(t, "led after", time.Since(begun), 3*(ttl+grace))
+			w.unlock(got.hold)
+			begun = time.Now()
+		}
+		stop()
+		<-crashed
+	})
+}
+
+// entryOf returns the path of the owner's entry at lock "x".
+func (w *world) entryOf(owner string) string {
+	w.Helper()
+	for _, n := range w.entries("x") {
+		if w.record(n.Path).Owner == owner {
+			return n.Path
+		}
+	}
+	w.Fatalf("%s has no entry", owner)
+	return ""
+}
+
+// TestHigherCandidateGivesUp: if the candidate of the highest priority gives up at any moment while
+// the other candidates yield to it, there is a next leader at once.
+func TestHigherCandidateGivesUp(t *testing.T) {
+	for after := time.Duration(0); after < 60*latency; after += latency {
+		subtest(t, fmt.Sprint("after ", after), locktest.Options{}, func(w *world) {
+			leader, waiting := w.candidates("1a", "1b")
+			ctx, cancel := context.WithCancel(w.ctx)
+			higher := w.campaign(ctx, w.dial("2c"), "2c", 2)
+			done := make(chan struct{})
+			go func() {
+				w.unlock(leader)
+				close(done)
+			}()
+			time.Sleep(after)
+			cancel()
+			<-done
+			settle()
+			settle()
+			switch got := <-higher; {
+			case got.err == nil:
+				leader = got.hold
+				w.ok(leader.Err())
+				w.waits(waiting["1a"], waiting["1b"])
+				w.unlock(leader)
+				settle()
+			case !errors.Is(got.err, context.Canceled):
+				w.Error(got.err)
+			}
+			var first taken
+			left := waiting["1a"]
+			select {
+			case first = <-waiting["1a"]:
+				left = waiting["1b"]
+			case first = <-waiting["1b"]:
+			default:
+				w.Fatalf("after %v: no leader", after)
+			}
+			w.waits(left)
+			w.finish(w.pass(first.hold, left))
+		})
+	}
+}
+
+// TestFirstCandidateOfAll: observers see the first candidate as the leader from the creation of its
+// entry. The first candidate leads, although a candidate of a higher priority joins before the
+// first one has the reply to its create.
+func TestFirstCandidateOfAll(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		seen := w.observe(w.ctx, w.dial("observer"))
+		w.SetLatency(func(label, _ string) time.Duration {
+			if label == "a" {
+				return 100 * time.Millisecond
+			}
+			return latency
+		})
+		first := w.campaign(w.ctx, a, "1a")
+		second := w.campaign(w.ctx, b, "2b", 2)
+		seen.is(t, "-", "1a")
+		select {
+		case <-first:
+			t.Fatal("it has heard of its own create already")
+		default:
+		}
+		h := w.await(first).hold
+		time.Sleep(time.Second)
+		w.alive(h)
+		w.waits(second)
+		seen.is(t, "-", "1a")
+		w.handOver(h, second)
+	})
+}
+
+// TestNoYieldToADamagedCandidate: a candidate does not yield to a damaged entry, because the entry
+// may have no owner.
+func TestNoYieldToADamagedCandidate(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		leader, waiting := w.candidates("1a")
+		z := w.raw("others")
+		damaged := w.create(z, "/locks/x/0123456789abcdef-9-lock-", "", zk.FlagSequence)
+		w.unlock(w.pass(leader, waiting["1a"]))
+		w.remove(z, damaged)
+	})
+}
+
+// shown records what an observer of an election receives.
+type shown struct {
+	mu     sync.Mutex
+	all    []lock.Candidate
+	err    error
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+// observe observes the election in the background, until stop or the end of the test.
+func (w *world) observe(ctx context.Context, c *lock.Client) *shown {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &shown{done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(s.done)
+		for l, err := range c.Election("x").Observe(ctx) {
+			s.mu.Lock()
+			if s.err = err; err == nil {
+				s.all = append(s.all, l)
+			}
+			s.mu.Unlock()
+		}
+	}()
+	w.Cleanup(func() { cancel(); <-s.done })
+	settle()
+	return s
+}
+
+// values returns the observed values, "-" for no leader.
+func (s *shown) values() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var values []string
+	for _, l := range s.all {
+		if !l.Leads {
+			l.Value = "-"
+		}
+		values = append(values, l.Value)
+	}
+	return values
+}
+
+// is checks the observed values.
+func (s *shown) is(t testing.TB, want ...string) {
+	t.Helper()
+	settle()
+	equalAll(t, "observed", s.values(), want)
+}
+
+// stop ends the observer, and checks its error.
+func (s *shown) stop(t testing.TB, want error) {
+	t.Helper()
+	s.cancel()
+	<-s.done
+	mustBe(t, s.err, want)
+}
+
+// TestObserve: an observer sees each leader, the absence of a leader, and new values. It sees
+// nothing twice, and no renewals.
+func TestObserve(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
+		seen := w.observe(w.ctx, observer)
+		seen.is(t, "-")
+		for i, c := range []*lock.Client{a, b, a} { // with and without a parent
+			h := w.leads(w.campaign(w.ctx, c, fmt.Sprint(i)), fmt.Sprint(i))
+			settle()
+			w.ok(lock.LeadershipOf(h).Proclaim(w.ctx, fmt.Sprint(i, "+")))
+			time.Sleep(2 * ttl)
+			w.unlock(h)
+			time.Sleep(time.Duration(i) * ttl)
+		}
+		seen.is(t, "-", "0", "0+", "-", "1", "1+", "-", "2", "2+", "-")
+		tokens := map[lock.Token]bool{}
+		for i, l := range seen.all {
+			if tokens[l.Token] = true; i > 0 && l.Leads && l.Token.Compare(seen.all[max(0, i-2)].Token) < 0 {
+				t.Errorf("tokens fall: %+v", seen.all)
+			}
+		}
+		equal(t, "tokens", len(tokens), 4)
+		seen.stop(t, context.Canceled)
+		w.empty()
+	})
+}
+
+// TestObserversEnd: an observer ends with its context, with its loop, and with its client. Close
+// does not take longer because of an observer.
+func TestObserversEnd(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.dial("a")
+		for _, lead := range []bool{false, true} {
+			if lead {
+				w.leads(w.campaign(w.ctx, w.dial("b"), "b"), "b")
+			}
+			why := errors.New("bored")
+			ctx, cancel := context.WithCancelCause(w.ctx)
+			seen := w.observe(ctx, c)
+			cancel(why)
+			<-seen.done
+			mustBe(t, seen.err, context.Canceled, why)
+			for range c.Election("x").Observe(w.ctx) {
+				break
+			}
+			atMost(t, "watches", c.Watches(), 2)
+		}
+		seen := w.observe(context.WithoutCancel(w.ctx), c)
+		begun := time.Now()
+		w.close(c)
+		atMost(w, "Close took", time.Since(begun), time.Second)
+		<-seen.done
+		mustBe(t, seen.err, lock.ErrClosed)
+		mustBe(t, second(c.Election("x").Leader(w.ctx)), lock.ErrClosed)
+	})
+}
+
+// TestWatchesOfObservers: 20 observers and 20 leaders leave at most 64 watches, and each observer
+// reads the leader's entry about once per renewal.
+func TestWatchesOfObservers(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c := w.dial("a"), w.dial("observer")
+		for range 20 {
+			w.observe(w.ctx, c)
+		}
+		for i := range 20 {
+			h := w.leads(w.campaign(w.ctx, a, fmt.Sprint(i)), fmt.Sprint(i))
+			w.unlock(h)
+			settle()
+		}
+		atMost(w, "watches", c.Watches(), 64)
+		h := w.leads(w.campaign(w.ctx, a, "last"), "last")
+		settle()
+		spent := w.cost("observer", func() { time.Sleep(10 * ttl) })
+		reads := spent.requests["getData"]
+		isTrue(t, reads >= 20*25 && reads <= 20*35 && spent.total() <= 20*36+20, "20 observers of 30 renewals asked for %v", spent.requests)
+		w.unlock(h)
+	})
+}
+
+// TestObserverOfDeadLeader: a dead leader is shown until its lease and the grace are over, and then
+// no longer, although no client purges its entry.
+func TestObserverOfDeadLeader(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+		observer := w.dial("observer")
+		seen := w.observe(w.ctx, observer)
+		w.die("a", h.EntryPath())
+		time.Sleep(ttl - time.Second)
+		seen.is(t, "a")
+		time.Sleep(2*time.Second + grace)
+		seen.is(t, "a", "-")
+		equal(t, "the leader that is shown", w.leader(observer), "")
+		w.hasEntries("x", 1)
+		w.Heal("a")
+		seen.stop(t, context.Canceled)
+	})
+}
+
+// TestLeaderByALaggingServer: if a client's server lags behind, Leader still returns the present
+// leader. Observe shows each leader once, in order.
+func TestLeaderByALaggingServer(t *testing.T) {
+	simulate(t, locktest.Options{Members: 3}, func(w *world) {
+		leader, behind := w.Leader(), w.followers()[0]
+		a, b := w.dialAt("a", []string{leader}), w.dialAt("b", []string{leader})
+		observer := w.dialAt("observer", []string{behind})
+		h := w.leads(w.campaign(w.ctx, a, "a"), "a", observer)
+		ch := w.campaign(w.ctx, b, "b")
+		seen := w.observe(w.ctx, observer)
+		w.ok(w.Lag(behind, 700*time.Millisecond))
+		h = w.pass(h, ch)
+		seen.is(t, "a")
+		equal(t, "the leader that is shown", w.leader(observer), "b")
+		w.unlock(h)
+		equal(t, "the leader that is shown", w.leader(observer), "")
+		time.Sleep(time.Second)
+		seen.is(t, "a", "b", "-")
+	})
+}
+
+// TestLeaderThroughFlaps: faults of sessions and connections do not affect a leader, its candidates
+// or its observers. Curator's latch gives up the leadership with the session (CURATOR-644, -645,
+// -652, -696).
+func TestLeaderThroughFlaps(t *testing.T) {
+	everybody := []string{"a", "b", "c", "observer"}
+	for _, tt := range []struct {
+		name string
+		flap func(w *world, label string)
+	}{
+		{"sessions expire", func(w *world, label string) { w.ExpireLabel(label) }},
+		{"connections are cut", func(w *world, label string) { w.Cut(label) }},
+		{"the server restarts", func(w *world, label string) {
+			if label == "a" {
+				_ = w.Stop(w.Servers()[0])
+				time.Sleep(time.Second)
+				_ = w.Start(w.Servers()[0])
+			}
+		}},
+		{"the network stalls until sessions expire", func(w *world, label string) {
+			_ = w.Partition(label)
+			w.ExpireLabel(label)
+			time.Sleep(700 * time.Millisecond)
+			w.Heal(label)
+		}},
+	} {
+		subtest(t, tt.name, locktest.Options{}, func(w *world) {
+			a, b, c, observer := w.dial("a"), w.dial("b"), w.dial("c"), w.dial("observer")
+			h := w.leads(w.campaign(w.ctx, a, "a"), "a")
+			second, third := w.campaign(w.ctx, b, "b"), w.campaign(w.ctx, c, "c", 2)
+			seen := w.observe(w.ctx, observer)
+			for range 12 {
+				for _, label := range everybody { // almost at the same time
+					tt.flap(w, label)
+				}
+				time.Sleep(800 * time.Millisecond)
+				mustBeTrue(w, h.Remaining() != 0, "the leader is valid no more: %v", h.Err())
+			}
+			time.Sleep(2 * time.Second)
+			w.alive(h)
+			w.waits(second, third)
+			seen.is(w, "a")
+			w.nothingLost(a, b, c)
+			w.unlock(h)
+			h = w.leads(third, "c", a, observer)
+			w.unlock(h)
+			w.unlock(w.leads(second, "b", a, observer))
+			settle()
+			equalAll(w, "observed", slices.DeleteFunc(seen.values(), func(v string) bool { return v == "-" }), []string{"a", "c", "b"})
+			seen.stop(w, context.Canceled)
+			w.empty()
+		})
+	}
+}
+
+// TestLeaderDeadForLong: if the last leader's lease ended long ago, a new candidate leads within a
+// dozen round trips, although it did not observe that end (client-go#448).
+func TestLeaderDeadForLong(t *testing.T) {
+	each(t, "ago", []time.Duration{ttl + grace + time.Second, time.Hour}, func(w *world, ago time.Duration) {
+		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+		w.die("a", h.EntryPath())
+		time.Sleep(ago)
+		b := w.dial("b")
+		equal(w, "the leader that is shown", w.leader(b), "")
+		if all, err := b.Election("x").Candidates(w.ctx); err != nil || len(all) > 0 {
+			w.Errorf("candidates %+v, %v", all, err)
+		}
+		begun := time.Now()
+		l, err := b.Election("x").Campaign(w.ctx, "b")
+		w.ok(err)
+		atMost(w, "it took", time.Since(begun), 24*latency)
+		w.Heal("a")
+		w.finish(lock.HoldOf(l))
+	})
+}
+
+// TestFirstCandidateWhoseReplyIsLost: the reply to the first candidate's create is lost, and a
+// candidate of a higher priority joins. Observers see each leader in the order of leadership, and
+// no other candidate.
+func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
+	forEachMishap(t, func(w *world, mishap int) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(a, "warm"))
+		seen := w.observe(w.ctx, w.dial("observer"))
+		w.mishap(mishap, "a", joins)
+		first := start(func() (*lock.Hold, error) { return holdOf(a.Election("x").Campaign(w.ctx, "1a")) })
+		time.Sleep(10 * latency)
+		second := start(func() (*lock.Hold, error) {
+			return holdOf(b.Election("x").WithPriority(2).Campaign(w.ctx, "2b"))
+		})
+		var led []string
+		for range 2 {
+			got := w.first(first, second)
+			led = append(led, valueOf(got.hold))
+			time.Sleep(time.Second)
+			w.unlock(got.hold)
+			time.Sleep(time.Second)
+		}
+		told := slices.DeleteFunc(seen.values(), func(v string) bool { return v == "-" })
+		isTrue(w, slices.Equal(told, led), "observed %q, led %q", told, led)
+		w.empty()
 	})
 }
