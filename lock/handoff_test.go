@@ -1,13 +1,14 @@
-// Goroutines of one client share an entry in the queue: handoffs, readers.
+// Goroutines of one client share an entry in the queue: handoffs, readers, lost replies and entries.
 
 package lock_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
+	"math"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,30 +46,6 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 		}
 		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(lock.NoLocalWindow))
 		w.finish(w.pass(h, other))
-	})
-}
-
-// TestLocalWaiterOfALongHold: while a goroutine waits for a hold of its own client, the process
-// allocates at most three times as often as without that goroutine. Not parallel, because other
-// tests allocate too.
-func TestLocalWaiterOfALongHold(t *testing.T) {
-	simulateAlone(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding())
-		h := w.lock(a, "x")
-		during := func() uint64 {
-			var before, after runtime.MemStats
-			time.Sleep(ttl)
-			runtime.ReadMemStats(&before)
-			time.Sleep(30 * ttl)
-			runtime.ReadMemStats(&after)
-			return after.Mallocs - before.Mallocs
-		}
-		alone := during()
-		next := w.queue(w.ctx, a, "x")
-		if with := during(); with > 3*alone {
-			t.Errorf("%d allocations while a goroutine waits, %d without", with, alone)
-		}
-		w.finish(w.pass(h, next))
 	})
 }
 
@@ -167,28 +144,6 @@ func TestEntryOfAServedWaiterIsDeleted(t *testing.T) {
 	})
 }
 
-// TestHotLockCostsOneTransactionAWindow: while goroutines of one client wait, the client sends one
-// transaction in the time of a window, whatever the number of handoffs.
-func TestHotLockCostsOneTransactionAWindow(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding())
-		h := w.lock(a, "x")
-		const handoffs, each = 100, window / 5
-		line := w.line(w.ctx, a, "x", handoffs)
-		got := w.cost("a", func() {
-			for _, next := range line {
-				time.Sleep(each)
-				w.unlock(h)
-				h = w.await(next).hold
-			}
-		})
-		windows := int(handoffs * each / window)
-		inRange(t, "transactions", got.requests["multi"], windows-1, windows)
-		atMost(t, "requests", got.total(), windows+1) // perhaps one is a renewal
-		w.finish(h)
-	})
-}
-
 // TestWaiterBehindALongHold: the first local waiter joins a second after the grant, while the entry
 // is held, and no sooner. It is ahead of all clients that join later.
 func TestWaiterBehindALongHold(t *testing.T) {
@@ -204,45 +159,6 @@ func TestWaiterBehindALongHold(t *testing.T) {
 		other := w.queue(w.ctx, b, "x")
 		w.inOrder(h, line[0], line[1], other)
 		w.empty()
-	})
-}
-
-// TestWaiterGivesUp: if one of several local waiters gives up, the client sends no request, and the
-// other waiters keep their place, even if the entry was created for the waiter that gave up. If the
-// last one gives up, the entry is deleted.
-func TestWaiterGivesUp(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding()), w.dial("b", riding())
-		h := w.lock(b, "x")
-		why := errors.New("had enough")
-		var queue []<-chan taken
-		var giveUp []context.CancelCauseFunc
-		for range 4 {
-			ctx, cancel := context.WithCancelCause(w.ctx)
-			giveUp = append(giveUp, cancel)
-			queue = append(queue, w.line(ctx, a, "x", 1)...)
-		}
-		entry := w.entries("x")[1].Path
-		last := w.queue(w.ctx, w.dial("c"), "x")
-		w.wantCost("two give up", w.cost("a", func() {
-			for i := range 2 {
-				giveUp[1-i](why)
-				mustBe(t, w.outcome(queue[1-i]).err, why)
-			}
-		}), map[string]int{}, 0)
-		e := w.entries("x")
-		mustBeTrue(t, len(e) == 3 && e[1].Path == entry, "entries %q, want the one that the others wait by still there, %s", paths(e), entry)
-		third := w.pass(h, queue[2])
-		equal(t, "the third one's entry", third.EntryPath(), entry)
-		w.inOrder(third, queue[3], last)
-
-		h = w.lock(b, "x") // the entry is deleted when its last waiter gives up
-		all, cancel := context.WithCancel(w.ctx)
-		queue = w.line(all, a, "x", 2)
-		cancel()
-		w.endBy(context.Canceled, queue...)
-		w.until("the entry has gone", func() bool { return len(w.entries("x")) == 1 })
-		w.finish(h)
 	})
 }
 
@@ -362,77 +278,6 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		}
 		w.alive(h)
 		w.finish(h)
-	})
-}
-
-// TestHandoffIsToTheSame: a request with other options has its own entry, and does not get a
-// handoff.
-func TestHandoffIsToTheSame(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding())
-		h := w.lock(a, "x")
-		for _, opts := range [][]lock.LockOption{
-			{lock.WithTTL(ttl / 2)}, {lock.WithMetadata(map[string]string{"k": "v"})}, {lock.WithMaxHold(3 * ttl)}, {lock.WithLocalWindow(lock.NoLocalWindow)},
-		} {
-			other := w.queue(w.ctx, a, "x", opts...)
-			w.unlock(h)
-			h = w.await(other).hold
-			equal(t, "handoffs", h.Token().Parts().Pass, 0)
-		}
-		w.finish(h)
-	})
-}
-
-// TestPermitsAreHandedOff: a client has no more entries than the semaphore has permits. A local
-// waiter gets a permit by a handoff of an entry.
-func TestPermitsAreHandedOff(t *testing.T) {
-	subtest(t, "three", locktest.Options{}, func(w *world) {
-		s := w.dial("a", riding()).Semaphore("x", 3)
-		line := w.callers(w.ctx, 9, permits(s, 1))
-		w.hasEntries("x", 3)
-		held := w.expectEach(line[:3]...)
-		for i, next := range line[3:] {
-			w.waits(next)
-			before := w.node(held[i].EntryPath())
-			h := w.pass(held[i], next)
-			equal(w, "handed on by", h.EntryPath(), before.Path)
-			equal(w, "at the version", w.node(h.EntryPath()).Stat.Version, before.Stat.Version)
-			held = append(held, h)
-		}
-		w.finish(held[6:]...)
-	})
-	subtest(t, "many are free", slow, func(w *world) { // with free permits, waiters join at once
-		s := w.dial("a", riding()).Semaphore("x", 32)
-		w.unlock(w.take(permits(s, 1)))
-		begun := time.Now()
-		var line []<-chan taken
-		for range 32 {
-			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
-		}
-		for _, ch := range line {
-			w.await(ch)
-		}
-		atMost(w, "32 free permits are taken after, a request takes 2ms", time.Since(begun), 30*time.Millisecond)
-	})
-}
-
-// TestHandoffAmongWriters: a writer continues a writer's entry, but not that of a downgraded
-// writer.
-func TestHandoffAmongWriters(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		rw := w.dial("a", riding()).RWMutex("x")
-		write := func() (*lock.Hold, error) { return rw.Lock(w.ctx) }
-		h := w.expect(start(write)).hold
-		second := start(write)
-		settle()
-		third := start(write)
-		settle()
-		w.wantCost("a handoff", w.cost("a", func() { w.unlock(h) }), map[string]int{}, 0)
-		h = w.expect(second).hold
-		w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
-		w.until("the writer joins", func() bool { return len(w.entries("x")) == 2 })
-		w.waits(third)
-		w.handOver(h, third)
 	})
 }
 
@@ -620,36 +465,6 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 	})
 }
 
-// TestClientClosesWithLocalWaiters: if a client with local waiters closes, each waiter returns
-// ErrClosed, and no entry is left.
-func TestClientClosesWithLocalWaiters(t *testing.T) {
-	for i := range 20 {
-		subtest(t, fmt.Sprint("i ", i), slow, func(w *world) {
-			a := w.dial("a", riding())
-			var lines []<-chan taken
-			for _, name := range []string{"x", "y"} {
-				for range 5 {
-					lines = append(lines, start(func() (*lock.Hold, error) {
-						for {
-							h, err := a.Mutex(name).Lock(w.ctx)
-							if err != nil {
-								return h, err
-							}
-							time.Sleep(time.Duration(i) * time.Millisecond)
-							h.Unlock()
-						}
-					}))
-				}
-			}
-			time.Sleep(time.Duration(i*3) * time.Millisecond)
-			mustBe(w, a.Close(), nil)
-			time.Sleep(time.Duration(i) * time.Millisecond)
-			w.endBy(lock.ErrClosed, lines...)
-			w.empty()
-		})
-	}
-}
-
 // TestErrorsOfLocalWaiters: the error of each local waiter that gives up has the holder's entry and
 // owner, whether or not the waiter was the first. During an outage the error is also
 // ErrUnavailable.
@@ -712,5 +527,241 @@ func TestHandoffAsTheWaiterGivesUp(t *testing.T) {
 			w.unlock(h)
 		}
 		w.empty()
+	})
+}
+
+// TestTokensRiseAfterTheLastHandoff: tokens still rise after an entry was handed off as often as
+// its token can count.
+func TestTokensRiseAfterTheLastHandoff(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding())
+		h := w.lock(a, "x")
+		h.SetPass(math.MaxInt32 - 1)
+		w.handOver(h, w.line(w.ctx, a, "x", 3)...)
+	})
+}
+
+// TestListenersOfEndedEntriesAreForgotten: after Revoked was called for a hold, the client forgets
+// the hold's entry once the entry has ended. This also holds if the entry ends although a local
+// waiter is there, or if a reader gives up at the grant.
+func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
+	forgotten := func(w *world, a *lock.Client, most int) {
+		for range 2 { // a later end removes the records of old ones
+			time.Sleep(time.Minute)
+			h := w.lock(a, "y")
+			h.Revoked()
+			w.unlock(h)
+		}
+		atMost(w, "entries that are remembered", a.Wards(), most)
+		w.empty()
+	}
+	subtest(t, "others wait", locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding()), w.dial("b")
+		for range 10 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			line := w.line(w.ctx, a, "x", 1)
+			other := w.queue(w.ctx, b, "x")
+			time.Sleep(3 * window)
+			w.inOrder(h, other)
+			w.unlock(w.await(line[0]).hold)
+			settle()
+		}
+		forgotten(w, a, 1)
+	})
+	subtest(t, "the reply to its last write is lost", locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding())
+		for range 3 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			next := w.line(w.ctx, a, "x", 1)[0]
+			w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: window, Drop: locktest.AfterApply})
+			go h.Extend(w.ctx, ttl)
+			settle()
+			w.unlock(h)
+			last := w.await(next).hold
+			isTrue(w, last.EntryPath() != h.EntryPath(), "the entry was handed on")
+			w.unlock(last)
+		}
+		forgotten(w, a, 1)
+	})
+	subtest(t, "it is given up as it is granted", locktest.Options{}, func(w *world) {
+		var giveUp atomic.Pointer[context.CancelFunc]
+		clk := newClock(0, 0)
+		a := w.dial("a", riding(), lock.WithClock(func() (time.Duration, time.Duration) {
+			if f := giveUp.Load(); f != nil && calledBy("(*placed).serve") && giveUp.CompareAndSwap(f, nil) {
+				(*f)()
+			}
+			return clk.now()
+		}))
+		b := w.dial("b")
+		w.unlock(w.lock(a, "other"))
+		canceled := 0
+		for range 20 {
+			theirs := w.take(b.RWMutex("x").Lock)
+			ctx, cancel := context.WithCancel(w.ctx)
+			var readers []<-chan taken
+			for _, ctx := range []context.Context{w.ctx, ctx} {
+				readers = append(readers, start(func() (*lock.Hold, error) {
+					h, err := a.RWMutex("x").RLock(ctx)
+					if err == nil {
+						h.Revoked()
+						w.unlock(h)
+					}
+					return h, err
+				}))
+				settle()
+			}
+			giveUp.Store(&cancel)
+			w.unlock(theirs)
+			mustBe(w, (<-readers[0]).err, nil)
+			if got := <-readers[1]; got.err != nil { // this reader gave up before it entered
+				mustBe(w, got.err, context.Canceled)
+				canceled++
+			}
+			time.Sleep(time.Second)
+		}
+		isTrue(w, canceled != 0, "none has given up as it was granted")
+		forgotten(w, a, 1)
+	})
+}
+
+// TestExchangeInDoubtTwice: if two attempts at an exchange are in doubt and the first one was
+// applied, the waiter enters within half a TTL, by the lock's only entry.
+func TestExchangeInDoubtTwice(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		waiting := w.line(w.ctx, a, "x", 1)
+		var n atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label != "a" || !exchanges(r, h) {
+				return locktest.Fault{}
+			}
+			switch n.Add(1) {
+			case 1:
+				return locktest.Fault{Drop: locktest.AfterApply}
+			case 2:
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(h)
+		begun := time.Now()
+		next := w.await(waiting[0])
+		isTrue(t, n.Load() >= 3, "%d attempts", n.Load())
+		atMost(w, "the next one has the lock after", next.at.Sub(begun), ttl/2)
+		w.sole(next.hold)
+		w.finish(next.hold)
+	})
+}
+
+// exchanges reports whether the request exchanges the hold's entry for a new one.
+func exchanges(r locktest.Request, h *lock.Hold) bool {
+	return r.Op == "multi" && r.Paths[0] == h.EntryPath() && slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasSuffix(p, "-lock-") })
+}
+
+// TestExchangeGivenUp: if the waiter gives up while its client cannot find out the outcome of the
+// exchange, no node is left.
+func TestExchangeGivenUp(t *testing.T) {
+	each(t, "applied", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, applied locktest.Drop) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		ch := w.callers(ctx, 1, a.Mutex("x").Lock)[0]
+		hit := w.fault(func(r locktest.Request) bool { return exchanges(r, h) && w.cutOffSoon("a") }, locktest.Fault{Drop: applied})
+		w.unlock(h)
+		w.until("the mishap", hit)
+		cancel()
+		<-ch
+		time.Sleep(time.Second)
+		w.Heal("a")
+		time.Sleep(ttl / 2)
+		w.hasEntries("x", 0)
+		w.empty()
+	})
+}
+
+// TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters at most
+// 20 ms after the hold has ended.
+func TestLostEntryWithLocalWaiters(t *testing.T) {
+	each(t, "extended", bools, func(w *world, extended bool) {
+		a, z := w.client("a"), w.raw("other")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ch := start(func() (*lock.Hold, error) {
+			next, err := a.Mutex("x").Lock(w.ctx)
+			isTrue(w, h.Err() != nil, "the next one has the lock beside the hold whose entry was deleted")
+			return next, err
+		})
+		settle()
+		w.remove(z, h.EntryPath())
+		if extended { // the hold is lost before its waiter has joined behind it
+			isTrue(w, h.Extend(w.ctx, 2*ttl) != nil, "a hold without an entry was extended")
+		}
+		next := w.await(ch)
+		atMost(w, "the next one has the lock after", next.at.Sub(ended.wait()), 20*time.Millisecond)
+		w.finish(next.hold)
+	})
+}
+
+// TestExchangeInDoubt: if the reply to an exchange of entries is lost, the local waiters enter in
+// order. If they give up or the client closes, they leave no entry. The other contender never waits
+// for a lease, and at the end no entry has to expire.
+func TestExchangeInDoubt(t *testing.T) {
+	eachMishap(t, "then", []string{"they wait on", "they give up", "the client closes"}, func(w *world, then string, i int) {
+		a, b := w.dial("a", riding()), w.dial("b")
+		h := w.lock(a, "x")
+		ctx, giveUp := context.WithCancel(w.ctx)
+		defer giveUp()
+		other := w.queue(w.ctx, b, "x")
+		time.Sleep(window)
+		line := w.line(ctx, a, "x", 2)
+		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && leaves(h)(r) && joins(r) })
+		begun := time.Now()
+		w.unlock(h)
+		w.until("the mishap", hit)
+		switch then {
+		case "they wait on":
+			w.inOrder(w.await(other).hold, line...)
+		case "they give up":
+			giveUp()
+		default:
+			mustBe(w, a.Close(), nil)
+		}
+		if then != "they wait on" {
+			for _, ch := range line {
+				isTrue(w, w.outcome(ch).err != nil, "a waiter that has given up has the lock")
+			}
+			w.unlock(w.await(other).hold)
+		}
+		w.until("no entry is left", func() bool { return len(w.entries("x")) == 0 })
+		atMost(w, "an entry of no waiter was in the way: it took", time.Since(begun), ttl)
+		w.empty()
+	})
+}
+
+// TestExchangeOfRemovedEntry: if another program deletes or overwrites the entry before the
+// exchange, the local waiters enter by another entry, in order.
+func TestExchangeOfRemovedEntry(t *testing.T) {
+	each(t, "removed", bools, func(w *world, removed bool) {
+		a, z := w.dial("a", riding()), w.raw("admin")
+		h := w.lock(a, "x")
+		time.Sleep(window)
+		line := w.line(w.ctx, a, "x", 2)
+		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && leaves(h)(r) }, func() {
+			if removed {
+				w.remove(z, h.EntryPath())
+			} else if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
+				w.Error(err)
+			}
+		})
+		w.unlock(h)
+		w.until("the unlock", hit)
+		if !removed {
+			w.waits(line[0])
+			w.remove(z, h.EntryPath())
+		}
+		w.handOver(w.await(line[0]).hold, line[1])
 	})
 }
