@@ -4,8 +4,6 @@ package lock_test
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,16 +59,6 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestBargingBehindDeadHolder: a dead holder blocks a barging waiter for TTL and grace.
-func TestBargingBehindDeadHolder(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.client("a"), "x")
-		ch := w.barge(w.ctx, w.client("b"), "x")
-		got := w.outlived("a", h, ch, 0, 50*time.Millisecond)
-		w.finish(got.hold)
-	})
-}
-
 // TestBargingByItsOwnClock: an ACL forbids the client to sample the leader's clock. Behind two dead
 // contenders it still gets the lock, once each has stayed unwritten for its TTL and the grace.
 func TestBargingByItsOwnClock(t *testing.T) {
@@ -84,49 +72,6 @@ func TestBargingByItsOwnClock(t *testing.T) {
 		ch := w.barge(w.ctx, c, "d/x")
 		time.Sleep(3 * ttl)
 		w.unlock(w.expect(ch).hold)
-	})
-}
-
-// TestBargingTogether: the goroutines of several barging clients hold the lock one at a time, and
-// each gets it once. The goroutines of one client share their reads.
-func TestBargingTogether(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		const clients, each = 4, 25
-		var mu sync.Mutex
-		holder, had := "", 0
-		h := w.lock(w.client("holder"), "x")
-		var all sync.WaitGroup
-		for i := range clients {
-			c := w.client(fmt.Sprint("c", i))
-			for j := range each {
-				all.Go(func() {
-					err := c.Mutex("x").WithBarging().Do(w.ctx, func(ctx context.Context) error {
-						mu.Lock()
-						defer mu.Unlock()
-						isTrue(t, holder == "", "%s and %d/%d hold the lock", holder, i, j)
-						holder = fmt.Sprint(i, "/", j)
-						mu.Unlock()
-						time.Sleep(time.Millisecond)
-						mu.Lock()
-						holder = ""
-						had++
-						return nil
-					})
-					mustBe(w, err, nil)
-				})
-			}
-		}
-		settle()
-		w.hasEntries("x", 1)
-		atMost(t, "reads", w.Requests()["c0"].Requests["getData"], 5)
-		highest := h.Token()
-		w.unlock(h)
-		all.Wait()
-		last := w.lock(w.client("last"), "x")
-		isTrue(t, last.Token().Compare(highest) > 0 && had == clients*each, "had %d times; token %v after %v", had, last.Token(), highest)
-		w.unlock(last)
-		time.Sleep(time.Second)
-		w.empty()
 	})
 }
 

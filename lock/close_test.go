@@ -106,74 +106,6 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 	})
 }
 
-// TestCloseDuringRequests: if one of the client's next twelve requests is delayed or lost, and
-// Close is called meanwhile, no node is left and no call hangs.
-func TestCloseDuringRequests(t *testing.T) {
-	for number := 1; number <= 12; number++ {
-		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
-			subtest(t, fmt.Sprint("number ", number, ", fault ", fault), locktest.Options{}, func(w *world) {
-				a, b := w.client("a"), w.client("b")
-				h := w.lock(b, "x")
-				number := number + w.Requests()["a"].Total()
-				met := make(chan struct{})
-				w.fault(func(r locktest.Request) bool {
-					if r.Label != "a" || r.Number != number {
-						return false
-					}
-					close(met)
-					return true
-				}, fault)
-				waiting := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
-				free := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
-				select {
-				case <-met:
-				case <-time.After(ttl): // the call made fewer requests
-				}
-				err := a.Close()
-				isTrue(w, err == nil, "%d, %+v: close: %v", number, fault, err)
-				closed(w, w.outcome(waiting).err)
-				if got := w.outcome(free); got.err != nil {
-					closed(w, got.err)
-				} else {
-					mustBe(w, got.hold.Err(), lock.ErrClosed)
-				}
-				w.alive(h)
-				w.unlock(h)
-				// An entry that could not be deleted in time expires.
-				w.unlock(w.lock(b, "x"))
-				w.finish(w.lock(b, "y"))
-			})
-		}
-	}
-}
-
-// TestCloseJustAsTheLockIsGranted: Close also ends a hold that is being granted, and its entry is
-// deleted.
-func TestCloseJustAsTheLockIsGranted(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		var armed atomic.Bool
-		clock := newClock(0, 0)
-		closed := make(chan error, 1)
-		var a *lock.Client
-		a = w.client("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if calledBy("lease.(*Entry).Fresh") && armed.Swap(false) {
-				go func() { closed <- a.Close() }()
-				time.Sleep(time.Millisecond)
-			}
-			return clock.now()
-		}))
-		w.unlock(w.lock(a, "x"))
-		armed.Store(true)
-		h, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(w, <-closed, nil)
-		if err == nil {
-			err = h.Err()
-		}
-		mustBe(t, err, lock.ErrClosed)
-		w.empty()
-	})
-}
-
 // TestBorrowedConnection: a borrowed connection works like an owned one, and Close leaves it open.
 func TestBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -341,23 +273,6 @@ func TestUnlockAsTheClientCloses(t *testing.T) {
 	})
 }
 
-// TestCloseBesideADeletedEntry: if one of the client's entries was deleted, Close still deletes the
-// other entries.
-func TestCloseBesideADeletedEntry(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("other")
-		var holds []*lock.Hold
-		for _, name := range []string{"x", "y", "z"} {
-			holds = append(holds, w.lock(a, name))
-		}
-		w.remove(z, holds[1].EntryPath())
-		mustBe(w, a.Close(), nil)
-		for _, h := range holds {
-			w.hasEntries(h.Name(), 0)
-		}
-	})
-}
-
 // TestCloseDuringUnlock: if the client closes after Unlock has ended the hold and before the entry
 // is deleted, both calls return nil and the entry is deleted.
 func TestCloseDuringUnlock(t *testing.T) {
@@ -378,19 +293,6 @@ func TestCloseDuringUnlock(t *testing.T) {
 		mustBe(w, h.Unlock(), nil)
 		mustBe(w, <-closed, nil)
 		w.hasEntries("x", 0)
-	})
-}
-
-// TestCloseTwiceAtOnce: two concurrent calls of Close return nil and leave no node.
-func TestCloseTwiceAtOnce(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		h := w.lock(a, "x")
-		first, second := async(a.Close), async(a.Close)
-		mustBe(w, <-first, nil)
-		mustBe(w, <-second, nil)
-		mustBe(w, h.Err(), lock.ErrClosed)
-		w.hasNodes(0)
 	})
 }
 

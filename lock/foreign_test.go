@@ -5,6 +5,8 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,30 +58,6 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestUnparsableSiblingIsIgnored: a child that is no contender blocks no client. No client deletes
-// the child or the parent.
-func TestUnparsableSiblingIsIgnored(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.client("a"), w.client("b"), w.raw("other")
-		h := w.lock(a, "x")
-		names := []string{"config", "lock-", "lock-12", "-lock-00000000zz", "_c_", "x-0000000001"}
-		for _, n := range names {
-			w.create(z, "/locks/x/"+n, "keep me", 0)
-		}
-		ch := w.queue(w.ctx, b, "x")
-		w.waits(ch)
-		w.unlock(w.pass(h, ch))
-		h = w.take(a.Mutex("x").TryLock)
-		isTrue(w, h.Remaining() > 0, "the hold is in doubt: %v", h.Err())
-		w.unlock(h)
-		time.Sleep(2 * time.Second)
-		equal(w, "nodes", len(w.bare()), 1+len(names))
-		for _, n := range names {
-			equal(w, n, string(w.node("/locks/x/"+n).Data), "keep me")
-		}
-	})
 }
 
 // TestForeignContenderIsWaitedFor: clients wait for the entries of zk.Lock, Curator and kazoo, and
@@ -286,36 +264,6 @@ func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	})
 }
 
-// TestNestedLocks: the path of a lock may be an ancestor of another lock's path, whichever was
-// created first. Neither lock blocks the other.
-func TestNestedLocks(t *testing.T) {
-	each(t, "locks", []string{"a a/b", "a a/b/c", "a/b a", "a/b a/b/c", "a/b/c a", "a/b/c a/b"}, func(w *world, both string) {
-		first, second, _ := strings.Cut(both, " ")
-		x, y := w.client("x"), w.client("y")
-		h1, h2 := w.lock(x, first), w.lock(y, second)
-		ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
-		time.Sleep(3 * ttl)
-		w.waits(ch1, ch2)
-		isTrue(w, h1.Remaining() > 0 && h2.Remaining() > 0, "a hold is in doubt: %v, %v", h1.Err(), h2.Err())
-		h1 = w.pass(h1, ch1)
-		w.waits(ch2)
-		w.unlock(w.pass(h2, ch2), h1)
-		time.Sleep(2 * time.Second)
-		// No entry is left, and the nodes that are left are parents or ancestors.
-		for _, n := range w.bare() {
-			if p, err := znode.DecodeParent(w.node(n).Data); err != nil || strings.Contains(n, "-lock-") {
-				t.Errorf("left behind: %s, %+v, %v", n, p, err)
-			}
-		}
-		for _, c := range []*lock.Client{x, y} {
-			for _, name := range []string{"a/b/c", "a/b", "a"} {
-				w.unlock(w.lock(c, name))
-			}
-		}
-		w.empty()
-	})
-}
-
 // TestWaiterThatLosesItsEntry: a waiter whose entry is deleted or overwritten notices that within
 // the interval of renewals, and queues again at the end.
 func TestWaiterThatLosesItsEntry(t *testing.T) {
@@ -435,4 +383,177 @@ func TestOwnEntryAndPredecessorDeleted(t *testing.T) {
 		w.alive(h)
 		w.handOver(h, ch)
 	})
+}
+
+// TestContainerOfAnotherProgram: a lock's node that another program, such as Curator, made as a
+// container stays when the last client has left: below it there is the lock's anchor.
+func TestContainerOfAnotherProgram(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("curator")
+		w.unlock(w.lock(a, "other"))
+		_, err := z.CreateContainer("/locks/x", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+		w.ok(err)
+		made := w.node("/locks/x").Stat.Czxid
+		w.unlock(w.lock(a, "x"))
+		time.Sleep(10 * time.Minute)
+		equal(t, "anchors", len(w.anchors("x")), 1)
+		equal(t, "czxid of the container", w.node("/locks/x").Stat.Czxid, made)
+	})
+}
+
+// The bits of a fuzzed byte that describe a hostile node; the lowest two bits choose its data.
+const (
+	hostileEphemeral  = 1 << 2
+	hostileUnreadable = 1 << 3
+	hostileReadOnly   = 1 << 4
+	hostileSequential = 1 << 5
+	hostileParent     = 1 << 6 // has a child itself
+	hostileNoDelete   = 1 << 7 // first byte only: no child of the lock can be deleted
+)
+
+// FuzzHostileChildren creates nodes of any name, data and ACL below a lock's parent. TryLock and
+// Lock return a hold, an error that names a node in the way, or ErrDenied, within three TTLs. The
+// client deletes nothing but expired entries of Holdfast, leaves only one anchor, and can lock
+// another lock meanwhile.
+func FuzzHostileChildren(f *testing.F) {
+	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
+	ours := "0123456789abcdef-lock-0000000000" // ahead of all later entries
+	for _, seed := range []struct {
+		names, kinds string
+		data         []byte
+	}{
+		{"", "", nil},
+		{"config\nlock-\nlock-12\n-lock-00000000zz\n_c_\nx-0000000001", "\x00", nil},
+		{"_c_0123456789abcdef0123456789abcdef-lock-", "\x24", nil},
+		{"_c_5f7d9aa2-9d9c-4d6f-8bd9-6b5a3a6d7e11-__WRIT__\n0123456789abcdef__rlock__", "\x24", []byte("10.0.0.1")},
+		{ours, "\x00", expired},
+		{ours, "\x00", expired[:len(expired)-3]},
+		{ours, "\x00", []byte(`{"holdfast":2,"ttl":"1s"}`)},
+		{ours + "\nfedcba9876543210-lock-0000000000\nconfig", "\x01\x02\x03", nil},
+		{ours, "\x09", nil}, // expired and unreadable
+		{ours, "\x11", nil},
+		{ours, "\x05", nil},              // expired, but ephemeral
+		{"lock-0000000000", "\x01", nil}, // expired, but the name is not that of a Holdfast entry
+		{ours, "\x41", nil},              // expired, with a child
+		{ours, "\x81", nil},              // expired, and cannot be deleted
+		{"config", "\xc8", []byte("keep out")},
+		{"0123456789abcdef-lock-2147483647\n0123456789abcdee-lock--2147483648\n0123456789abcdee-lock-2147483647", "\x01", nil},
+		{"lock-2147483647\nlock--0000000001", "\x08", nil}, // unreadable, and past the counter's end
+		{"anchor-0123456789abcdef__2147483647\nanchor-__2147483647", "\x03", nil},
+		{"0123456789abcdef-__READ__0000000000\n0123456789abcdef-__WRIT__0000000000", "\x01\x02", nil},
+	} {
+		f.Add(seed.names, []byte(seed.kinds), seed.data)
+	}
+	f.Fuzz(func(t *testing.T, names string, kinds, data []byte) {
+		simulateAlone(t, locktest.Options{}, func(w *world) {
+			a, z := w.dial("a", riding()), w.raw("other")
+			w.unlock(w.lock(a, "y")) // creates the root
+			acl := zk.WorldACL(zk.PermAll)
+			undeletable := len(kinds) > 0 && kinds[0]&hostileNoDelete != 0
+			if undeletable {
+				acl = zk.WorldACL(zk.PermAll &^ zk.PermDelete)
+			}
+			w.createACL(z, "/locks/x", "", acl)
+			placed := w.hostile(z, "/locks/x", names, kinds, data)
+			before := w.Dump("/locks/x")
+
+			ctx := w.limited(2 * ttl)
+			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").TryLock, a.Mutex("x").Lock} {
+				begun := time.Now()
+				h, err := take(ctx)
+				atMost(w, "took", time.Since(begun), 3*ttl)
+				var held *lock.HeldError
+				switch {
+				case err == nil && undeletable:
+					t.Error("acquired, and its entry cannot be deleted")
+				case err == nil && h.Remaining() > 0:
+					w.unlock(h)
+				case err == nil:
+					t.Errorf("the hold is not valid: %v", h.Err())
+				case undeletable && errors.Is(err, lock.ErrDenied):
+				case len(placed) == 0:
+					t.Errorf("nothing is there, but: %v", err)
+				case !errors.As(err, &held):
+					t.Errorf("neither acquired nor held nor denied: %v", err)
+				case !slices.Contains(placed, held.Entry):
+					t.Errorf("%s, which no other program has put there, is said to be in the way", held.Entry)
+				}
+				w.unlock(w.lock(a, "y")) // other locks still work
+			}
+
+			time.Sleep(5 * time.Minute) // until the background work is done
+			now := make(map[string]locktest.Node)
+			for _, n := range w.Dump("/locks/x") {
+				now[n.Path] = n
+			}
+			for _, n := range before[1:] {
+				left, there := now[n.Path]
+				if there {
+					same(t, []locktest.Node{n}, []locktest.Node{left})
+				} else if !purgeable(n) {
+					t.Errorf("%s was deleted: %+v", n.Path, n)
+				}
+				delete(now, n.Path)
+			}
+			delete(now, "/locks/x")
+			if !undeletable { // the lock's node was adopted
+				delete(now, "/locks/x/"+znode.Anchor(w.parent("x").Generation))
+			}
+			for path, n := range now {
+				t.Errorf("%s was left: %s", path, n.Data)
+			}
+		})
+	})
+}
+
+// purgeable reports whether a node is an entry of Holdfast that can expire.
+func purgeable(n locktest.Node) bool {
+	name, ok := znode.Parse(path.Base(n.Path))
+	_, err := znode.DecodeRecord(n.Data)
+	return ok && name.Ours() && err == nil && n.Stat.EphemeralOwner == 0 && n.Stat.NumChildren == 0
+}
+
+// hostile creates up to 20 of the fuzzer's nodes, as far as the server permits, and returns their
+// paths.
+func (w *world) hostile(z *zk.Conn, parent, names string, kinds, data []byte) (placed []string) {
+	w.Helper()
+	now := time.Now().UnixMilli()
+	for i, name := range strings.Split(names, "\n") {
+		if name == "" || strings.Contains(name, "/") || len(placed) == 20 {
+			continue
+		}
+		var kind byte
+		if len(kinds) > 0 {
+			kind = kinds[i%len(kinds)]
+		}
+		content := [][]byte{
+			data,
+			(&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode(),
+			(&znode.Record{Owner: "o", TTL: ttl.Milliseconds(), ExpiresAt: now, AcquiredAt: now}).Encode(),
+			nil,
+		}[kind&3]
+		acl := zk.WorldACL(zk.PermAll)
+		switch {
+		case kind&hostileUnreadable != 0:
+			acl = zk.DigestACL(zk.PermAll, "other", "secret")
+		case kind&hostileReadOnly != 0:
+			acl = zk.WorldACL(zk.PermRead)
+		}
+		var flags int32
+		if kind&hostileEphemeral != 0 {
+			flags |= zk.FlagEphemeral
+		}
+		if kind&hostileSequential != 0 {
+			flags |= zk.FlagSequence
+		}
+		path, err := z.Create(parent+"/"+name, content, flags, acl)
+		if err != nil {
+			continue // not a name, or there already
+		}
+		placed = append(placed, path)
+		if kind&hostileParent != 0 && flags&zk.FlagEphemeral == 0 && kind&(hostileUnreadable|hostileReadOnly) == 0 {
+			w.createACL(z, path+"/child", "keep me", acl)
+		}
+	}
+	return placed
 }

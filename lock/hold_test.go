@@ -1,4 +1,4 @@
-// Hold: context, reentry, Do, Unlock, errors, zero values.
+// Hold: context, reentry, Do, Unlock, Extend, max_hold, errors, zero values.
 
 package lock_test
 
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -80,31 +79,6 @@ func TestContextAskedForLate(t *testing.T) {
 	})
 }
 
-// TestContextAskedForAsTheHoldEnds: goroutines that call Context while the hold ends each get a
-// context that ends.
-func TestContextAskedForAsTheHoldEnds(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		for range 20 {
-			h := w.lock(a, "x")
-			var group sync.WaitGroup
-			for range 8 {
-				group.Go(func() {
-					select {
-					case <-h.Context().Done():
-						mustBe(t, h.Err(), lock.ErrUnlocked)
-						mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
-					case <-w.ctx.Done():
-						t.Error("never done")
-					}
-				})
-			}
-			w.unlock(h)
-			group.Wait()
-		}
-	})
-}
-
 // TestHoldsNeedNoGoroutines: 200 holds whose Context was called need no goroutines.
 func TestHoldsNeedNoGoroutines(t *testing.T) {
 	simulateAlone(t, locktest.Options{}, func(w *world) {
@@ -128,20 +102,6 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestZeroLocks: a call of a zero Mutex, RWMutex or Semaphore returns ErrInvalid, and the error
-// says that the lock must come from a client.
-func TestZeroLocks(t *testing.T) {
-	for what, err := range map[string]error{
-		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
-		"Do": new(lock.Mutex).Do(t.Context(), unreachable), "TryDo": second(new(lock.Mutex).TryDo(t.Context(), unreachable)),
-		"RLock": second(new(lock.RWMutex).RLock(t.Context())), "RWMutex.Lock": second(new(lock.RWMutex).Lock(t.Context())),
-		"Acquire": second(new(lock.Semaphore).Acquire(t.Context(), 1)),
-		"Resize":  new(lock.Semaphore).Resize(t.Context(), 1),
-	} {
-		isTrue(t, errors.Is(err, lock.ErrInvalid) && strings.Contains(err.Error(), "must come from a client"), "%s: %v", what, err)
-	}
 }
 
 func TestNilArguments(t *testing.T) {
@@ -212,26 +172,6 @@ func TestReentry(t *testing.T) {
 			t.Fatal(fresh, err)
 		}
 		w.finish(fresh, y)
-	})
-}
-
-// TestReentryAfterLoss: the context of a lost hold does not reenter.
-func TestReentryAfterLoss(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		h := w.lock(a, "x", lock.WithMaxHold(ttl))
-		again, err := a.Mutex("x").Lock(h.Context())
-		w.ok(err)
-		w.end(h).wait()
-		other := w.lock(w.dial("b"), "x")
-		mustBe(t, second(a.Mutex("x").Lock(h.Context())), context.Canceled, lock.ErrLost, lock.ErrMaxHold)
-		mustBe(t, second(a.Mutex("x").TryLock(context.WithoutCancel(h.Context()))), lock.ErrHeld)
-		for _, h := range []*lock.Hold{h, again} {
-			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrMaxHold)
-			mustBe(t, h.Unlock(), lock.ErrUnlocked)
-		}
-		w.alive(other)
-		w.finish(other)
 	})
 }
 
@@ -337,30 +277,6 @@ func TestTryDo(t *testing.T) {
 	})
 }
 
-// TestUnlockFromManyGoroutines: of many concurrent calls of Unlock, one returns nil and the others
-// ErrUnlocked.
-func TestUnlockFromManyGoroutines(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		var group sync.WaitGroup
-		errs := make([]error, 10)
-		for i := range errs {
-			group.Go(func() { errs[i] = h.Unlock() })
-		}
-		group.Wait()
-		done := 0
-		for _, err := range errs {
-			if err == nil {
-				done++
-			} else {
-				mustBe(t, err, lock.ErrUnlocked)
-			}
-		}
-		equal(t, "goroutines that unlocked", done, 1)
-		w.empty()
-	})
-}
-
 // TestUnlockOutlivesItsContext: Unlock succeeds after the end of the caller's context, and over an
 // outage that is shorter than the unlock timeout.
 func TestUnlockOutlivesItsContext(t *testing.T) {
@@ -461,4 +377,91 @@ func TestUnlockTimeoutBoundsUnlock(t *testing.T) {
 			time.Sleep(at.granted) // until the next connection has deleted the node
 		})
 	}
+}
+
+// TestMaxHold: each hold of a lock lasts for max_hold at most, also if it was extended. Of the policy's
+// and the option's the shorter one counts, and a wait does not. Then the next client enters at once.
+func TestMaxHold(t *testing.T) {
+	const most = 3 * ttl
+	forEach(t, locktest.Options{}, map[string]struct {
+		policy, option, want time.Duration
+	}{
+		"alone": {0, most, most}, "shorter than the policy's": {2 * most, most, most}, "longer": {most, 2 * most, most}, "none": {most, 0, most},
+	}, func(w *world, c struct{ policy, option, want time.Duration }) {
+		a, b := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: c.policy})), w.dial("b")
+		blocker := w.lock(b, "x")
+		ch := w.queue(w.ctx, a, "x", lock.WithMaxHold(c.option))
+		time.Sleep(5 * ttl)
+		w.unlock(blocker)
+		got := w.await(ch)
+		h, ended := got.hold, w.end(got.hold)
+		again, err := a.Mutex("x").Lock(h.Context())
+		w.ok(err)
+		next := w.queue(w.ctx, b, "x")
+		w.ok(h.Extend(w.ctx, 2*most))
+		atMost(w, "remaining", h.Remaining(), most)
+		inRange(w, "lasted", ended.wait().Sub(got.at), c.want-time.Millisecond, c.want+time.Millisecond)
+		mustBe(w, h.Err(), lock.ErrLost, lock.ErrMaxHold)
+		last := w.await(next)
+		w.inTurn(ended, last)
+		atMost(w, "the next one entered after the end", last.at.Sub(ended.wait()), time.Second)
+		mustBe(w, second(a.Mutex("x").Lock(h.Context())), context.Canceled, lock.ErrLost, lock.ErrMaxHold) // not entered again
+		mustBe(w, second(a.Mutex("x").TryLock(context.WithoutCancel(h.Context()))), lock.ErrHeld)
+		for _, h := range []*lock.Hold{h, again} {
+			mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrMaxHold)
+			mustBe(w, h.Unlock(), lock.ErrUnlocked)
+		}
+		w.finish(last.hold)
+	})
+	subtest(t, "limits", locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		for _, d := range []time.Duration{-1, ttl - time.Millisecond, ttl + 1, lock.MaxTime + time.Millisecond} {
+			fails(w, a.Mutex("x", lock.WithMaxHold(d)).Validate(), lock.ErrInvalid, "max_hold", d.String())
+		}
+		mustBe(w, a.Mutex("x", lock.WithMaxHold(ttl)).Validate(), nil)
+	})
+}
+
+func TestExtend(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, MaxTTL: 3 * ttl, Grace: grace}))
+		h := w.lock(a, "x")
+		for _, d := range []time.Duration{3 * ttl, ttl / 2, ttl} {
+			w.ok(h.Extend(w.ctx, d))
+			inRange(t, "remaining after an extension", h.Remaining(), d-d/100, d)
+			equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, d.Milliseconds())
+		}
+		for d, rule := range map[time.Duration]string{
+			3*ttl + time.Millisecond: "max_ttl, which is 30s", lock.MinTTL - time.Millisecond: "at least 100ms",
+			time.Second + 1: "whole milliseconds", 0: "at least", -time.Second: "at least",
+		} {
+			fails(t, h.Extend(w.ctx, d), lock.ErrInvalid, "ttl", d.String(), rule)
+		}
+		isTrue(t, h.Remaining() >= ttl-ttl/100, "%v remain after extensions that were refused", h.Remaining())
+		w.ok(h.Extend(w.ctx, 2*ttl))
+		time.Sleep(4 * ttl) // later renewals keep the extended TTL
+		w.alive(h)
+		equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, (2 * ttl).Milliseconds())
+		w.unlock(h)
+		mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
+		w.empty()
+	})
+}
+
+// TestShorteningCountsFromTheSend: a holder that requests a shorter lease, and gets no reply, uses
+// the shorter lease.
+func TestShorteningCountsFromTheSend(t *testing.T) {
+	each(t, "fault", []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}}, func(w *world, fault locktest.Fault) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
+		ctx := w.limited(time.Second)
+		sent := time.Now()
+		mustBe(w, h.Extend(ctx, 2*time.Second), context.DeadlineExceeded)
+		atMost(w, "remain a second after the lease was shortened to two", h.Remaining(), time.Second)
+		ch := w.queue(w.ctx, b, "x")
+		inRange(w, "the shortened lease ended after", ended.wait().Sub(sent), 1900*time.Millisecond, 2*time.Second)
+		w.inTurn(ended, w.await(ch))
+	})
 }
