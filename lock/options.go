@@ -189,15 +189,16 @@ func WithOwner(name string) Option {
 // its client: together at most 64 pairs and 4 KiB. The key "election.value" is refused: that key
 // marks the entry of a candidate.
 func WithMetadata(m map[string]string) LockOption {
+	m = maps.Clone(m)
 	add := func(to *map[string]string) error {
 		if _, taken := m[znode.ValueKey]; taken {
 			return invalid("metadata", fmt.Sprintf("%q", znode.ValueKey), "is the key of a candidate's value in an Election: pass the value to Campaign")
 		}
-		merged := maps.Clone(*to)
-		if merged == nil {
-			merged = make(map[string]string, len(m))
+		merged := m // locks with the same option share the map, which is never changed
+		if len(*to) > 0 {
+			merged = maps.Clone(*to)
+			maps.Copy(merged, m)
 		}
-		maps.Copy(merged, m)
 		*to = merged
 		if err := znode.CheckMetadata(merged); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
