@@ -233,7 +233,7 @@ func TestValue(t *testing.T) {
 
 // TestForeignValue: a value of another program, a damaged plan and a newer one are errors.
 func TestForeignValue(t *testing.T) {
-	for _, value := range []string{"", "10.0.0.1:80", "{}", `{"id":"abcdefgh","shards":0,"weight":1}`} {
+	for _, value := range []string{"", "10.0.0.1:80", "{}", `{"id":"abcdefgh","shards":0,"weight":1}`, `{"id":"abcdefgh","shards":1000000000000,"weight":1}`, `{"id":"abcdefgh","shards":1,"weight":1000000000000}`} {
 		if _, _, err := decode(value); err == nil {
 			t.Errorf("%q was read", value)
 		}

@@ -43,6 +43,8 @@ type Shard struct {
 	Owner   string `json:"owner"`   // id of the member that owns it now; "" for none, or if that was not read
 	Host    string `json:"host"`    // of the owner
 	PID     int    `json:"pid"`     // of the owner
+
+	number int // of shards in the owner's group; 0: the owner is no member of a group
 }
 
 // Unowned returns how many shards have no owner now.
@@ -97,23 +99,18 @@ func read(ctx context.Context, locks *lock.Client, election *lock.Election, grou
 		if err != nil {
 			return s, err
 		}
-		s.addOwners(holders)
+		for i, shard := range holders {
+			if s.Number == 0 {
+				s.Number, s.Shards = shard.number, make([]Shard, shard.number)
+			}
+			if i < s.Number && shard.number == s.Number {
+				shard.Planned = s.Shards[i].Planned
+				s.Shards[i] = shard
+			}
+		}
 	}
 	s.Members = s.members(present)
 	return s, nil
-}
-
-// addOwners adds the owners of the shards.
-func (s *Status) addOwners(holders map[int]holder) {
-	for i, h := range holders {
-		if s.Number == 0 {
-			s.Number, s.Shards = h.number, make([]Shard, h.number)
-		}
-		if i < s.Number && h.number == s.Number {
-			h.Planned = s.Shards[i].Planned
-			s.Shards[i] = h.Shard
-		}
-	}
 }
 
 // members returns the members, with the numbers of their shards.
@@ -132,17 +129,11 @@ func (s *Status) members(present []candidate) (members []Member) {
 	return members
 }
 
-// holder is a shard that has an owner, and the number of shards of the owner's group, 0 for none.
-type holder struct {
-	Shard
-	number int
-}
-
 // readers is the number of shards that are read at once.
 const readers = 16
 
 // readHolders returns those shards of a group that have an owner, by index.
-func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]holder, error) {
+func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]Shard, error) {
 	children, _, err := tree.Children(ctx, tree.Path(group))
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
@@ -150,7 +141,7 @@ func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]ho
 	var mu sync.Mutex
 	var failed error
 	var work sync.WaitGroup
-	holders, slot := map[int]holder{}, make(chan struct{}, readers)
+	holders, slot := map[int]Shard{}, make(chan struct{}, readers)
 	for _, child := range children {
 		shard, err := strconv.Atoi(child)
 		if err != nil || strconv.Itoa(shard) != child || shard < 0 {
@@ -174,17 +165,20 @@ func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]ho
 
 // holderOf returns the owner of a shard: the first contender, if it holds the mutex and its lease
 // runs.
-func holderOf(state admin.State) (holder, bool) {
+func holderOf(state admin.State) (Shard, bool) {
 	if len(state.Contenders) == 0 {
-		return holder{}, false
+		return Shard{}, false
 	}
 	c := state.Contenders[0]
 	if !c.Ours || c.Acquired.IsZero() || c.Read.Earliest().After(c.Expires) {
-		return holder{}, false
+		return Shard{}, false
 	}
 	_, number, _ := strings.Cut(c.Metadata[markKey], "/")
-	n, _ := strconv.Atoi(number)
-	return holder{Shard{Owner: memberOf(c), Host: c.Host, PID: c.PID}, n}, true
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > MaxShards {
+		n = 0 // it is no member's
+	}
+	return Shard{Owner: memberOf(c), Host: c.Host, PID: c.PID, number: n}, true
 }
 
 // memberOf returns the id of the member that a shard's contender is of; "" for none.

@@ -75,8 +75,8 @@ func encode(r record, p *plan) string {
 // cannot be read, decode returns the record and an error.
 func decode(value string) (r record, p *plan, err error) {
 	err = json.Unmarshal([]byte(value), &r)
-	if err == nil && (len(r.ID) != idSize || r.Shards < 1 || r.Weight < 1) {
-		err = errors.New("a field is missing")
+	if err == nil && (len(r.ID) != idSize || r.Shards < 1 || r.Shards > MaxShards || r.Weight < 1 || r.Weight > MaxWeight) {
+		err = errors.New("a field is missing, or out of range")
 	}
 	if err != nil {
 		return record{}, nil, fmt.Errorf("the value %.40q is not that of a member of a group of shards: %w", value, err)
