@@ -66,9 +66,9 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); g.Stats().Owned < 8; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); locks.Stats().Holds < 9; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%+v", g.Stats())
+			t.Fatalf("%+v", locks.Stats())
 		}
 	}
 	for _, c := range []struct{ args, says string }{

@@ -21,9 +21,9 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for begun := time.Now(); g.Stats().Owned < 8; time.Sleep(50 * time.Millisecond) {
+	for begun := time.Now(); m.locks.Stats().Holds < 9; time.Sleep(50 * time.Millisecond) {
 		if time.Since(begun) > time.Minute {
-			t.Fatalf("%+v", g.Stats())
+			t.Fatalf("%+v", m.locks.Stats())
 		}
 	}
 	m.groups = []string{"orders/partitions"}

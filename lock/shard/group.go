@@ -76,16 +76,14 @@ type Group struct {
 	withdraw context.CancelCauseFunc // ends campaign
 	handover context.Context         // ends when all shards are to be given back
 	release  context.CancelFunc      // ends handover
-	panicked context.Context         // ends with the panic of a function
-	panics   context.CancelCauseFunc // ends panicked
 	tasks    sync.WaitGroup          // goroutines of ctx
 	shards   sync.WaitGroup          // shards that are not idle
 	done     chan struct{}           // closed when the member has left
 
-	mu     sync.Mutex
-	plan   *plan   // the newest that was seen; nil: none yet
-	slots  []*slot // by shard; nil: idle
-	counts Stats
+	mu    sync.Mutex
+	plan  *plan   // the newest that was seen; nil: none yet
+	slots []*slot // by shard; nil: idle
+	crash string  // the panic of a function; "": none
 }
 
 // errLeft is the reason of a campaign's end that is no error.
@@ -113,8 +111,10 @@ func Run(ctx context.Context, locks *lock.Client, group string, shards int, f Fu
 	}
 	defer context.AfterFunc(ctx, func() { g.withdraw(errLeft) })()
 	<-g.done
-	if v := context.Cause(g.panicked); v != nil {
-		panic(v.Error())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.crash != "" {
+		panic(g.crash)
 	}
 	if err := g.Err(); err != nil {
 		return err
@@ -149,7 +149,7 @@ func newGroup(ctx context.Context, locks *lock.Client, group string, shards int,
 		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")
 	case ctx == nil:
 		return nil, invalid("context", "nil", "must not be nil")
-	case ctx.Value(inside{locks, group}) != nil:
+	case ctx.Value(inside{locks, group}) != nil: // it would re-enter the shards' locks
 		return nil, invalid("context", group, "belongs to a function of the same group")
 	case shards < 1 || shards > MaxShards:
 		return nil, invalid("shards", shards, "must be within 1..%d", MaxShards)
@@ -178,18 +178,15 @@ func newGroup(ctx context.Context, locks *lock.Client, group string, shards int,
 	if err := errors.Join(g.election.Validate(), g.mutex(shards-1).Validate(), g.roomForPlan()); err != nil {
 		return nil, err
 	}
-	g.ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.ctx, g.stop = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), inside{locks, group}, true))
 	g.campaign, g.withdraw = context.WithCancelCause(g.ctx)
 	g.handover, g.release = context.WithCancel(g.ctx)
-	g.panicked, g.panics = context.WithCancelCause(context.Background())
 	return g, nil
 }
 
 // roomForPlan returns an error if the client's metadata leaves no room for the longest plan.
 func (g *Group) roomForPlan() error {
-	longest := len(encode(g.me, &plan{
-		at: time.Unix(1<<36, 0), members: slices.Repeat([]string{g.me.ID}, Room(len(g.slots))), owners: make([]string, len(g.slots)),
-	}))
+	longest := len(encode(g.me, nil)) + idSize*Room(len(g.slots)) + 2*len(g.slots) + 40 // format, time and punctuation
 	full := lock.WithMetadata(map[string]string{".": strings.Repeat(".", longest)})
 	if err := g.locks.Election(g.name+planName, append(slices.Clone(g.opts.Lock), full)...).Validate(); err != nil {
 		return fmt.Errorf("no room for a plan of %d bytes beside the client's metadata: %w", longest, err)
@@ -251,17 +248,9 @@ func (g *Group) follow() {
 		case p != nil:
 			g.mu.Lock()
 			g.plan = p
-			g.parted()
 			g.settle()
 			g.mu.Unlock()
 		}
-	}
-}
-
-// parted ends the handover if this member leaves and the plan does without it. The caller holds g.mu.
-func (g *Group) parted() {
-	if g.campaign.Err() != nil && !g.plan.has(g.me.ID) {
-		g.release()
 	}
 }
 
@@ -274,7 +263,7 @@ func (g *Group) fail(err error) {
 // end gives all shards back and leaves the group.
 func (g *Group) end() {
 	g.mu.Lock()
-	g.parted()
+	g.settle()
 	g.mu.Unlock()
 	defer time.AfterFunc(g.opts.Handover, g.release).Stop()
 	<-g.handover.Done()
@@ -288,11 +277,7 @@ func (g *Group) end() {
 	}()
 	select {
 	case <-returned:
-	case <-g.panicked.Done():
-		select {
-		case <-returned:
-		case <-time.After(g.opts.DrainTimeout):
-		}
+	case <-g.ctx.Done(): // a function has panicked, and others do not return
 	}
 	g.stop()
 	g.tasks.Wait()
@@ -324,38 +309,6 @@ func (g *Group) Err() error {
 		return err
 	}
 	return nil
-}
-
-// Stats are the present numbers of a member's shards, and counters since it joined.
-type Stats struct {
-	Owned    int    // shards that it owns, those to be given back included
-	Waiting  int    // shards for which it waits
-	Draining int    // owned shards whose function is to return
-	Overdue  int    // of these, for longer than the DrainTimeout
-	Failed   uint64 // functions that returned before they were to
-	Refused  uint64 // failed locks of a shard
-}
-
-// Stats returns the member's numbers. It asks no server.
-func (g *Group) Stats() Stats {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.counts
-	for _, slot := range g.slots {
-		switch {
-		case slot == nil:
-			continue
-		case slot.state == queued:
-			s.Waiting++
-			continue
-		case slot.state == draining:
-			s.Draining++
-		}
-		if s.Owned++; slot.overdue {
-			s.Overdue++
-		}
-	}
-	return s
 }
 
 // Members returns the members: live candidates, in the order in which they joined.

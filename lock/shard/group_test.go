@@ -411,7 +411,13 @@ func TestLoop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Until("a owns all", func() bool { return g.Stats().Owned == 4 })
+		w.Until("a owns all", func() bool {
+			n := 0
+			for range g.Owned() {
+				n++
+			}
+			return n == 4
+		})
 		b := w.dial("b")
 		for s := range g.Owned() {
 			if s.Index < 3 {
@@ -421,8 +427,8 @@ func TestLoop(t *testing.T) {
 			<-s.Context().Done()
 			bubble.MustBe(t, context.Cause(s.Context()), shard.ErrMoved)
 			time.Sleep(5 * time.Second)
-			if s.Remaining() == 0 || g.Stats().Draining != 1 {
-				t.Errorf("the shard in use was given back: %+v", g.Stats())
+			if s.Remaining() == 0 {
+				t.Error("the shard in use was given back")
 			}
 		}
 		w.mustOwn(time.Second, "map[b:2]")

@@ -82,6 +82,7 @@ func (g *Group) lead(l *lock.Leadership) error {
 			return err
 		} else if err != nil && ctx.Err() == nil {
 			g.opts.Log.Warn("shards not planned; tried again", "error", err)
+			w.children = nil // look again
 		}
 		select {
 		case <-tick.C:
@@ -97,9 +98,7 @@ func (g *Group) lead(l *lock.Leadership) error {
 func (g *Group) step(ctx context.Context, l *lock.Leadership, p *planner, w *watch) error {
 	changed, err := w.changed(ctx, g.tree, g.election.Name())
 	if err == nil && changed {
-		if err = g.look(ctx, p); err != nil {
-			w.children = nil // look again
-		}
+		err = g.look(ctx, p)
 	}
 	if err != nil {
 		return err

@@ -25,11 +25,20 @@ type entrant struct {
 // Without members no shard has an owner.
 func assign(owners []string, members []entrant) []string {
 	members = slices.SortedFunc(slices.Values(members), func(a, b entrant) int { return cmp.Compare(a.id, b.id) })
-	have, free := count(owners, members)
+	index, have, free := map[string]int{}, make([]int, len(members)), len(owners)
+	for m, e := range members {
+		index[e.id] = m
+	}
+	for _, owner := range owners {
+		if m, ok := index[owner]; ok {
+			have[m]++
+			free--
+		}
+	}
 	shares := divide(len(owners), have, free, members)
 	next := make([]string, len(owners))
 	for i, owner := range owners { // an owner of more than its share keeps the first ones
-		if m := find(members, owner); m >= 0 && shares[m] > 0 {
+		if m, ok := index[owner]; ok && shares[m] > 0 {
 			next[i] = owner
 			shares[m]--
 		}
@@ -47,28 +56,8 @@ func assign(owners []string, members []entrant) []string {
 	return next
 }
 
-func find(members []entrant, id string) int {
-	i, ok := slices.BinarySearchFunc(members, id, func(e entrant, id string) int { return cmp.Compare(e.id, id) })
-	if !ok {
-		return -1
-	}
-	return i
-}
-
-// count returns how many shards each member has, and how many have no owner among the members.
-func count(owners []string, members []entrant) (have []int, free int) {
-	have = make([]int, len(members))
-	for _, owner := range owners {
-		if m := find(members, owner); m >= 0 {
-			have[m]++
-		} else {
-			free++
-		}
-	}
-	return have, free
-}
-
-// divide returns how many of n shards each member is to have.
+// divide returns how many of n shards each member is to have. Of these it has some, and free ones have no
+// owner.
 func divide(n int, have []int, free int, members []entrant) []int {
 	weights, fresh := make([]int, len(members)), make([]int, len(members))
 	for m, e := range members {

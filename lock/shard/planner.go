@@ -37,7 +37,7 @@ type planner struct {
 	leaving bool          // this member leaves: it plans for the others, at once
 
 	seen    map[string]*sighting // by id
-	strikes map[string]*strike   // by host
+	strikes map[string]strike    // by host
 
 	// When the changes that are not planned yet are to be planned; zero: there are none. due is moved by
 	// each change, by is not.
@@ -46,13 +46,13 @@ type planner struct {
 
 type sighting struct {
 	since time.Time
-	fresh bool
-	full  time.Time // until then it is fresh; zero: it is not in a plan yet
+	full  time.Time // until then it is fresh; zero: it is new, and not in a plan yet
 }
 
+// strike is what the last expired member of a host costs the host's next one.
 type strike struct {
-	count int
-	at    time.Time
+	wait time.Duration
+	at   time.Time
 }
 
 // plannedBy sets the latest time of the next plan, unless an earlier one is set.
@@ -84,20 +84,22 @@ func (p *planner) see(now time.Time, present []candidate, expired map[string]str
 		p.plannedBy(now.Add(farewell))
 	}
 	if p.seen == nil {
-		p.seen, p.strikes = map[string]*sighting{}, map[string]*strike{}
+		p.strikes = map[string]strike{}
 	}
 	changed, before := false, p.seen
 	p.seen = make(map[string]*sighting, len(present))
 	for _, c := range present {
 		if p.seen[c.ID] = before[c.ID]; p.seen[c.ID] == nil {
-			p.seen[c.ID] = &sighting{since: now, fresh: p.plan != nil && !p.plan.has(c.ID)}
-			changed = true
+			changed, p.seen[c.ID] = true, &sighting{since: now}
+			if p.plan == nil || p.plan.has(c.ID) {
+				p.seen[c.ID].full = now
+			}
 		}
 	}
 	for _, host := range expired {
 		p.plannedBy(now) // its shards have no owner
 		if host != "" {
-			p.strike(host, now)
+			p.strikes[host] = strike{min(longestWait, max(firstWait, 2*p.wait(host, now))), now}
 		}
 	}
 	p.present = present
@@ -107,23 +109,12 @@ func (p *planner) see(now time.Time, present []candidate, expired map[string]str
 	}
 }
 
-// strike takes note of an expired member of the host.
-func (p *planner) strike(host string, now time.Time) {
-	s := p.strikes[host]
-	if s == nil || now.Sub(s.at) > strikeLasts {
-		s = &strike{}
-		p.strikes[host] = s
-	}
-	s.count, s.at = s.count+1, now
-}
-
 // wait returns how long a new member of that host gets no shards.
 func (p *planner) wait(host string, now time.Time) time.Duration {
-	s := p.strikes[host]
-	if s == nil || now.Sub(s.at) > strikeLasts {
-		return 0
+	if s := p.strikes[host]; now.Sub(s.at) <= strikeLasts {
+		return s.wait
 	}
-	return min(longestWait, firstWait<<min(s.count-1, 10))
+	return 0
 }
 
 // wanted returns the members that the next plan is for. Members of the last plan come first if there
@@ -132,8 +123,8 @@ func (p *planner) wanted(now time.Time) []entrant {
 	choose := func(allowed func(c candidate) bool) (chosen []entrant) {
 		for _, c := range p.present {
 			if allowed(c) && !(p.leaving && c.ID == p.self) {
-				s := p.seen[c.ID]
-				chosen = append(chosen, entrant{c.ID, c.Weight, s.fresh && (s.full.IsZero() || now.Before(s.full))})
+				full := p.seen[c.ID].full
+				chosen = append(chosen, entrant{c.ID, c.Weight, full.IsZero() || now.Before(full)})
 			}
 		}
 		return chosen
@@ -170,12 +161,8 @@ func (p *planner) planned(now time.Time, next *plan) {
 	p.plan, p.owners = next, next.owners
 	p.due, p.by = time.Time{}, time.Time{}
 	for _, id := range next.members {
-		if s := p.seen[id]; s != nil && s.fresh {
-			if s.full.IsZero() {
-				s.full = now.Add(p.third)
-			} else if !now.Before(s.full) {
-				s.fresh = false
-			}
+		if s := p.seen[id]; s != nil && s.full.IsZero() {
+			s.full = now.Add(p.third)
 		}
 	}
 }

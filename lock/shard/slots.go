@@ -23,15 +23,15 @@ const (
 	queued   state = iota // the member waits for the mutex
 	owned                 // it has the mutex, and the function is called
 	draining              // the function's context has ended, because the shard is to be given back
+	overdue               // the same, for longer than the DrainTimeout
 )
 
 // slot is a shard in a member that is not idle.
 type slot struct {
-	state   state
-	overdue bool                    // draining for longer than the DrainTimeout
-	lent    sync.WaitGroup          // loops over Owned that have it now
-	stop    context.CancelCauseFunc // ends the wait, or the function's context
-	shard   Owned                   // while owned or draining
+	state state
+	lent  sync.WaitGroup          // loops over Owned that have it now
+	stop  context.CancelCauseFunc // ends the wait, or the function's context
+	shard Owned                   // unless queued
 }
 
 // Pauses before a function is called again, and before a shard that could not be locked is tried
@@ -41,7 +41,7 @@ const (
 	maxPause = time.Minute
 )
 
-// inside is the context key of the functions of a group.
+// inside is the key of a group's contexts, and so of those of its functions.
 type inside struct {
 	locks *lock.Client
 	group string
@@ -52,9 +52,13 @@ func (g *Group) mine(i int) bool {
 	return g.handover.Err() == nil && g.plan != nil && g.plan.owners[i] == g.me.ID
 }
 
-// settle begins what the plan asks for: it queues for shards, and ends waits and functions. It is
-// called after each change, and is the only place that begins these. The caller holds g.mu.
+// settle begins what the plan asks for: it queues for shards, and ends waits and functions. It also ends
+// the handover of a member that leaves if the plan does without it. It is called after each change, and is
+// the only place that begins these. The caller holds g.mu.
 func (g *Group) settle() {
+	if g.campaign.Err() != nil && !g.plan.has(g.me.ID) {
+		g.release()
+	}
 	owns, ending := 0, 0
 	for i, s := range g.slots {
 		switch mine := g.mine(i); {
@@ -65,7 +69,7 @@ func (g *Group) settle() {
 			go g.queue(ctx, i)
 		case s == nil:
 		case s.state != queued:
-			if owns++; s.state == draining && !s.overdue {
+			if owns++; s.state == draining {
 				ending++
 			}
 		case !mine:
@@ -92,7 +96,7 @@ func (g *Group) drain(s *slot) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if i := s.shard.Index; g.slots[i] == s {
-			s.overdue = true
+			s.state = overdue
 			g.opts.Log.Warn("function does not return: its shard cannot be given back", "shard", i, "after", g.opts.DrainTimeout)
 			g.settle()
 		}
@@ -104,7 +108,6 @@ func (g *Group) queue(ctx context.Context, i int) {
 	hold, err := g.mutex(i).Lock(ctx)
 	for pause := minPause; err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrClosed); pause = min(2*pause, maxPause) {
 		g.opts.Log.Warn("shard not locked; tried again", "shard", i, "after", pause, "error", err)
-		g.count(&g.counts.Refused)
 		sleep(ctx, pause)
 		hold, err = g.mutex(i).Lock(ctx)
 	}
@@ -116,19 +119,12 @@ func (g *Group) queue(ctx context.Context, i int) {
 		g.idle(i)
 		return
 	}
-	inner, stop := context.WithCancelCause(context.WithValue(hold.Context(), inside{g.locks, g.name}, true))
+	inner, stop := context.WithCancelCause(hold.Context())
 	s.state, s.stop, s.shard = owned, stop, Owned{Index: i, hold: hold, ctx: inner}
 	if !g.mine(i) {
 		g.drain(s)
 	}
 	go g.serve(s.shard) // a fresh goroutine: this one's stack has grown
-}
-
-// count adds one to a counter.
-func (g *Group) count(n *uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	*n++
 }
 
 // idle ends the use of a shard, which may begin anew. The caller holds g.mu.
@@ -148,17 +144,11 @@ func (g *Group) serve(s Owned) {
 			if time.Since(began) > maxPause {
 				pause = minPause
 			}
-			g.rest(s, pause, err)
+			g.opts.Log.Warn("function returned; called again", "shard", s.Index, "after", pause, "error", err)
+			sleep(s.ctx, pause)
 		}
 	}
 	returned = true
-}
-
-// rest waits until a function that has returned early is called again.
-func (g *Group) rest(s Owned, pause time.Duration, err error) {
-	g.opts.Log.Warn("function returned; called again", "shard", s.Index, "after", pause, "error", err)
-	g.count(&g.counts.Failed)
-	sleep(s.ctx, pause)
 }
 
 // giveBack unlocks the mutex of a shard. A function that has not returned has panicked with a value,
@@ -168,8 +158,11 @@ func (g *Group) giveBack(s Owned, returned bool, value any) {
 		if value == nil {
 			value = "runtime.Goexit"
 		}
-		g.panics(fmt.Errorf("shard %d of %q: the function panicked: %v\n\n%s", s.Index, g.name, value, debug.Stack()))
+		g.mu.Lock()
+		g.crash = fmt.Sprintf("shard %d of %q: the function panicked: %v\n\n%s", s.Index, g.name, value, debug.Stack())
+		g.mu.Unlock()
 		g.fail(errors.New("a function has panicked"))
+		time.AfterFunc(g.opts.DrainTimeout, g.stop)
 	}
 	_ = s.hold.Unlock() // the client logs an error; the entry then expires
 	g.mu.Lock()
