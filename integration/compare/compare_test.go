@@ -15,6 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	ticks.Groups = append(ticks.Groups, ticks.Group{Name: unlocked, Unlocked: true})
 	lockPeers = append(lockPeers, lockPeer{unlocked, []string{lockWorkload, fencedWorkload}, nil, openUnlocked})
 	if child() {
 		return
@@ -32,21 +33,23 @@ func TestMain(m *testing.M) {
 const unlocked = "Holdfast, but without locks"
 
 func openUnlocked([]string, string) (func(workload string) locker, error) {
-	return func(string) locker { return func(context.Context) (crew.Held, error) { return noLock{}, nil } }, nil
+	return func(string) locker {
+		return func(context.Context) (crew.Held, error) {
+			return crew.Held{
+				Ask:    func() (*monotonic.Claim, error) { return moment(func() bool { return true }) },
+				Token:  "1",
+				Unlock: func() error { return nil },
+			}, nil
+		}
+	}, nil
 }
-
-type noLock struct{}
-
-func (noLock) Ask() (*monotonic.Claim, error) { return moment(func() bool { return true }) }
-func (noLock) Token() string                  { return "1" }
-func (noLock) Unlock() error                  { return nil }
 
 // TestLocks: in a few seconds with a fault, Holdfast breaks no promise, and the peer without locks is
 // caught: its holds overlap, their tokens are the same, and elements are lost.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	addr := zkserver.AddrForTest(t, zkserver.Options{})
-	r, err := runLocks(t.Context(), settings{locksKind, 1, 5 * time.Second, 1}, []string{holdfast, unlocked}, []string{addr}, t.Output())
+	r, err := runLocks(t.Context(), settings{locksKind, 1, 5 * time.Second, 1}, []string{holdfast, unlocked}, env{t.Output(), []string{addr}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,13 +75,12 @@ func TestLocks(t *testing.T) {
 func TestTicks(t *testing.T) {
 	t.Parallel()
 	addr := zkserver.AddrForTest(t, zkserver.Options{})
-	groups := []ticks.Group{ticks.Groups[0], {Name: "Holdfast, but without locks", Unlocked: true}}
-	r, err := runTicks(t.Context(), settings{ticksKind, 1, 5 * time.Second, 1}, groups, []string{addr}, t.Output())
+	r, err := runTicks(t.Context(), settings{ticksKind, 1, 5 * time.Second, 1}, []string{holdfast, unlocked}, env{t.Output(), []string{addr}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	broken := r.broken()
-	if len(broken) != 1 || !strings.HasPrefix(broken[0], groups[1].Name) || !strings.HasSuffix(broken[0], "ticks ran twice") {
+	if len(broken) != 1 || !strings.HasPrefix(broken[0], unlocked) || !strings.HasSuffix(broken[0], "ticks ran twice") {
 		t.Errorf("broken: %q", broken)
 	}
 	for _, f := range r.Groups {
@@ -127,7 +129,7 @@ func TestPage(t *testing.T) {
 	again := results[0]
 	again.Seed++
 	for _, r := range []result{results[len(results)-1], results[0], results[0], again} {
-		if err := publish(dir, &r); err != nil {
+		if err := publish(dir, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +151,7 @@ func checkPage(t *testing.T, dir string) []result {
 	}
 	_, rest, _ := strings.Cut(string(written), pageBegin)
 	if got, _, ok := strings.Cut(rest, pageEnd); !ok || got != text(results)+"\n" {
-		t.Errorf("%s/%s does not show the results: bin/compare -publish in its folder writes it", dir, page)
+		t.Errorf("%s/%s does not show the results", dir, page)
 	}
 	return results
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/judge"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
@@ -30,15 +32,16 @@ var cuts = &scenario{
 	title: "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive",
 	head:  []string{"lock", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once"},
 	times: func(c *contender) int { return c.cuts },
-	begin: func(*contender, int) outcome { return &cutsRun{turns: new(turns)} },
+	run:   runCuts,
 }
 
-// cutsRun has the observations of clients that took turns, before and after the cuts.
+// cutsRun has the figures of clients that took turns.
 type cutsRun struct {
-	turns       *turns
-	served      int           // number of clients that held the lock after the cuts
-	pause       time.Duration // longest time in which no client got the lock, from the first cut on
-	newSessions int           // number of clients whose sessions did not survive
+	served                     int           // number of clients that held the lock after the cuts
+	pause                      time.Duration // longest time in which no client got the lock, from the first cut on
+	doubles                    int           // turns that began before an earlier one had ended
+	failedLocks, failedUnlocks int
+	newSessions                int // number of clients whose sessions did not survive
 }
 
 // wedged reports whether some clients did not get the lock after the cuts.
@@ -53,11 +56,11 @@ func (r *cutsRun) broken() (promises []string) {
 	if !r.wedged() && r.pause >= longPause {
 		fails("no client came in for %s, though all were alive", seconds(r.pause))
 	}
-	if n := r.turns.doubles(); n > 0 {
-		fails("a client came in %d times while another was in", n)
+	if r.doubles > 0 {
+		fails("a client came in %d times while another was in", r.doubles)
 	}
-	if r.turns.failedLocks > 0 || r.turns.failedUnlocks > 0 {
-		fails("Lock failed %d times, and Unlock %d times, though no context had ended", r.turns.failedLocks, r.turns.failedUnlocks)
+	if r.failedLocks > 0 || r.failedUnlocks > 0 {
+		fails("Lock failed %d times, and Unlock %d times, though no context had ended", r.failedLocks, r.failedUnlocks)
 	}
 	return promises
 }
@@ -70,60 +73,74 @@ func (r *cutsRun) cells() []string {
 	if r.newSessions > 0 {
 		queue += fmt.Sprintf("; %d sessions did not survive", r.newSessions)
 	}
-	return []string{queue, seconds(r.pause), fmt.Sprint(r.turns.failedLocks), fmt.Sprint(r.turns.failedUnlocks), fmt.Sprint(r.turns.doubles())}
+	return []string{queue, seconds(r.pause), fmt.Sprint(r.failedLocks), fmt.Sprint(r.failedUnlocks), fmt.Sprint(r.doubles)}
 }
 
-func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string) error {
-	measured := sync.OnceFunc(b.alone.Unlock)
-	b.alone.Lock()
+func runCuts(ctx context.Context, t trial) (outcome, error) {
+	measured := sync.OnceFunc(t.alone.Unlock)
+	t.alone.Lock()
 	defer measured()
 	var clients []*peers.Client
 	for range takers {
-		c, err := p.Open(ctx, b.server, lockPath, peers.Mutex)
+		c, err := t.peer.Open(ctx, t.server, t.path, peers.Mutex)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		clients = append(clients, c)
 	}
-	start := time.Now()
-
 	ctx, cancel := context.WithCancelCause(ctx)
 	var taking sync.WaitGroup
 	defer taking.Wait()
 	defer cancel(nil)
+	var history crew.History
+	start := monotonic.Now()
 	for _, c := range clients {
-		taking.Go(func() { cancel(r.turns.take(ctx, c)) })
+		taking.Go(func() { cancel(takeTurns(ctx, c, &history)) })
 	}
-	if err := r.turns.awaitAll(ctx, start); err != nil {
-		return err
+	if err := awaitTurns(ctx, &history, start); err != nil {
+		return nil, err
 	}
-	if n := r.turns.served(start); n < takers {
-		return fmt.Errorf("before the cuts only %d of %d clients came in", n, takers)
+	if n := len(served(history.All(), start)); n < takers {
+		return nil, fmt.Errorf("before the cuts only %d of %d clients came in", n, takers)
 	}
-
-	sessions := make(map[*peers.Client]int64)
-	for _, c := range clients {
-		sessions[c], _, _ = c.Tap.Session()
+	sessions := make([]int64, takers)
+	for i, c := range clients {
+		sessions[i], _, _ = c.Tap.Session()
 	}
-	first := time.Now()
+	first := monotonic.Now()
 	for range cutTimes {
 		if err := cut(ctx, clients[1:]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	last := time.Now()
+	last := monotonic.Now()
 	measured() // what follows is mostly waiting
-
-	if err := r.turns.awaitAll(ctx, last); err != nil {
-		return err
+	if err := awaitTurns(ctx, &history, last); err != nil {
+		return nil, err
 	}
-	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
-	for _, c := range clients {
-		if id, _, _ := c.Tap.Session(); id != sessions[c] {
+	r := judgeCuts(history.All(), first, last, monotonic.Now())
+	for i, c := range clients {
+		if id, _, _ := c.Tap.Session(); id != sessions[i] {
 			r.newSessions++
 		}
 	}
-	return nil
+	return r, nil
+}
+
+// judgeCuts returns the figures of clients' records. first and last are the times of cuts.
+func judgeCuts(records []*crew.Record, first, last, end monotonic.Instant) *cutsRun {
+	r := &cutsRun{served: len(served(records, last)), pause: judge.Gap(records, first, end)}
+	double, _ := judge.Doubles(judge.ByBegin(judge.Holds(records)[""]))
+	r.doubles = len(double)
+	for _, rec := range records {
+		switch rec.Op {
+		case crew.OpTry:
+			r.failedLocks++
+		case crew.OpLeft:
+			r.failedUnlocks++
+		}
+	}
+	return r
 }
 
 // cut cuts the clients' connections, waits until they have reconnected, and then pauses.
@@ -147,24 +164,17 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 	return wait.Sleep(ctx, cutEvery)
 }
 
-// turns records the turns of all clients.
-type turns struct {
-	mu                         sync.Mutex
-	all                        []turn
-	failedLocks, failedUnlocks int
-}
-
-// turn is a client's turn: from the report that it holds the lock, until just before the command to
-// unlock.
-type turn struct {
-	client  string
-	in, out time.Time
-}
-
-// take runs a client's turns until ctx ends. It repeats failed calls, as any program does, but
-// calls Unlock at most unlockTries times.
-func (t *turns) take(ctx context.Context, c *peers.Client) error {
-	for {
+// takeTurns runs a client's turns until ctx ends. A turn lasts from the report that the client holds
+// the lock until just before the command to unlock. takeTurns repeats failed calls, as any program
+// does, but calls Unlock at most unlockTries times.
+func takeTurns(ctx context.Context, c *peers.Client, h *crew.History) error {
+	failed := func(op, why string) error {
+		r := crew.NewRecord(op, c.Name)
+		r.Result = why
+		h.Add(r)
+		return wait.Sleep(ctx, retryAfter)
+	}
+	for n := 0; ; n++ {
 		answer, err := c.Tell("lock")
 		if err != nil {
 			return err
@@ -174,7 +184,7 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 			return err
 		}
 		if in.Text != ok {
-			if err := t.failed(ctx, &t.failedLocks); err != nil {
+			if err := failed(crew.OpTry, in.Text); err != nil {
 				return err
 			}
 			continue
@@ -182,9 +192,11 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 		if err := wait.Sleep(ctx, turnTime); err != nil {
 			return err
 		}
-		t.mu.Lock()
-		t.all = append(t.all, turn{c.Name, in.At, time.Now()})
-		t.mu.Unlock()
+		r := crew.NewRecord(crew.OpGrant, c.Name)
+		out := r.Return
+		r.Return = out - monotonic.Instant(time.Since(in.At))
+		r.Hold, r.Claim = fmt.Sprint(c.Name, "/", n), &monotonic.Claim{From: r.Return, To: r.Return, Until: out}
+		h.Add(r)
 		for range unlockTries {
 			out, err := c.Ask(ctx, "unlock")
 			if err != nil {
@@ -193,72 +205,43 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 			if out == ok {
 				break
 			}
-			if err := t.failed(ctx, &t.failedUnlocks); err != nil {
+			if err := failed(crew.OpLeft, out); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// failed counts a failed call, and waits before the next one.
-func (t *turns) failed(ctx context.Context, count *int) error {
-	t.mu.Lock()
-	*count++
-	t.mu.Unlock()
-	return wait.Sleep(ctx, retryAfter)
-}
-
-// inOrder returns the turns that began after start, the earliest first.
-func (t *turns) inOrder(start time.Time) []turn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	later := slices.DeleteFunc(slices.Clone(t.all), func(one turn) bool { return !one.in.After(start) })
-	slices.SortFunc(later, func(a, b turn) int { return a.in.Compare(b.in) })
-	return later
-}
-
-// served returns how many clients have begun a turn after start.
-func (t *turns) served(start time.Time) int {
-	clients := make(map[string]bool)
-	for _, one := range t.inOrder(start) {
-		clients[one.client] = true
+// served returns how many turns each client has begun after start.
+func served(records []*crew.Record, start monotonic.Instant) map[string]int {
+	clients := map[string]int{}
+	for _, r := range records {
+		if r.Op == crew.OpGrant && r.Return > start {
+			clients[r.Worker]++
+		}
 	}
-	return len(clients)
+	return clients
 }
 
-// awaitAll waits until all clients have had a turn after start. It gives up and returns nil if no
+// awaitTurns waits until all clients have had a turn after start. It gives up and returns nil if no
 // turn begins for wedgedAfter, or after twice that time.
-func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
-	for last := start; t.served(start) < takers && time.Since(last) < wedgedAfter && time.Since(start) < 2*wedgedAfter; {
+func awaitTurns(ctx context.Context, h *crew.History, start monotonic.Instant) error {
+	turns, last := 0, start
+	for now := start; now < last+monotonic.Instant(wedgedAfter) && now < start+2*monotonic.Instant(wedgedAfter); now = monotonic.Now() {
+		clients := served(h.All(), start)
+		if len(clients) == takers {
+			break
+		}
+		n := 0
+		for _, of := range clients {
+			n += of
+		}
+		if n > turns {
+			turns, last = n, now
+		}
 		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
-		if all := t.inOrder(start); len(all) > 0 {
-			last = all[len(all)-1].in
-		}
 	}
 	return nil
-}
-
-// pause returns the longest time since start in which no turn began.
-func (t *turns) pause(start time.Time) (longest time.Duration) {
-	end := time.Now()
-	for _, one := range t.inOrder(start) {
-		longest, start = max(longest, one.in.Sub(start)), one.in
-	}
-	return max(longest, end.Sub(start))
-}
-
-// doubles returns the number of turns that began before an earlier one had ended.
-func (t *turns) doubles() (n int) {
-	var end time.Time
-	for _, one := range t.inOrder(time.Time{}) {
-		if one.in.Before(end) {
-			n++
-		}
-		if one.out.After(end) {
-			end = one.out
-		}
-	}
-	return n
 }

@@ -91,11 +91,10 @@ func killed(s crew.Servers) crew.Way[int] { return s.Killed }
 func paused(s crew.Servers) crew.Way[int] { return s.Paused }
 func parted(s crew.Servers) crew.Way[int] { return s.Parted }
 
-// lockFaults returns the faults of the locks, of Jepsen's classes pause, kill, partition and clock.
-// Clients are paused for longer than their lease.
-func (r *run) lockFaults(ctx context.Context) []crew.Fault {
+// lockFaults are those of the locks, of Jepsen's classes pause, kill, partition and clock. Clients are
+// paused for longer than their lease.
+func lockFaults(f *faults) {
 	const short, s = 500 * time.Millisecond, time.Second
-	f := &faults{run: r, ctx: ctx}
 	f.servers("leader paused", 0, s, 8*s, paused)
 	f.servers("follower paused", 1, s, 8*s, paused)
 	f.clients("two clients paused", ttl+s, ttl+grace+6*s, crew.ClientPaused)
@@ -105,13 +104,11 @@ func (r *run) lockFaults(ctx context.Context) []crew.Fault {
 	f.servers("leader parted from the other servers", 0, s, 10*s, parted)
 	f.clients("two clients parted from the servers", s, ttl+grace+4*s, crew.ClientParted)
 	f.steps("leader's clock stepped", 2*s, 8*s)
-	return f.all
 }
 
-// tickFaults returns the faults of the ticks. Half of them come within 30 ms after a tick, when a run
-// may be going on. Redis has one server, which is its leader.
-func (r *run) tickFaults(ctx context.Context) []crew.Fault {
-	f := &faults{run: r, ctx: ctx}
+// tickFaults are those of the ticks. Half of them come within 30 ms after a tick, when a run may be
+// going on. Redis has one server, which is its leader.
+func tickFaults(f *faults) {
 	f.clients("two clients paused", time.Second, 13*time.Second, crew.ClientPaused)
 	f.clients("two clients killed", 0, 12*time.Second, crew.ClientKilled)
 	f.servers("leader killed", 0, 0, time.Second, killed)
@@ -124,7 +121,6 @@ func (r *run) tickFaults(ctx context.Context) []crew.Fault {
 			return fault.Do(ctx, r)
 		}
 	}
-	return f.all
 }
 
 // disturb makes faults for the run's duration, with 2 to 6 s of quiet before each, and returns their

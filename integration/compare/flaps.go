@@ -55,15 +55,22 @@ type scenario struct {
 	title string
 	head  []string // titles of the columns
 	times func(c *contender) int
-	begin func(c *contender, round int) outcome
+	run   func(ctx context.Context, t trial) (outcome, error)
 }
 
 var scenarios = []*scenario{stall, kill, cuts}
 
-// outcome runs a scenario on one lock, and has its result.
+// trial has what a run of a scenario with one lock uses.
+type trial struct {
+	*bench
+	*contender
+	round int
+	peer  *peers.Peer // for the clients
+	path  string      // of the lock
+}
+
+// outcome is the result of a run of a scenario.
 type outcome interface {
-	// happen runs the scenario with a peer for the clients.
-	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string) error
 	cells() []string
 	broken() []string // promises of Holdfast that were broken
 }
@@ -75,21 +82,38 @@ type flapResult struct {
 	Round    int
 	Cells    []string
 	Broken   []string `json:",omitempty"`
-
-	scenario  *scenario
-	contender *contender
 }
 
-// bench has what the runs of flaps share: a server, and a connection for reads.
+// bench has what the runs of flaps share.
 type bench struct {
-	server string
-	look   *zk.Conn
-	alone  sync.Mutex // held by a scenario while no other one may run
+	server   string
+	look     *zk.Conn   // for reads
+	alone    sync.Mutex // held by a scenario while no other one may run
+	programs map[*contender]program
+	say      func(format string, args ...any)
 }
 
-// runFlaps runs all scenarios on all locks, in rounds, until the duration is over. The
+type program struct {
+	peers.Program
+	absent error // reason why the lock takes no part
+}
+
+func newBench(ctx context.Context, server, dir string, locks []*contender, e env) (*bench, error) {
+	conn, _, err := zk.Connect([]string{server}, flapTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{server: server, look: conn, programs: map[*contender]program{}, say: (&run{env: e}).say}
+	for _, c := range locks {
+		p, err := c.setUp(ctx, dir)
+		b.programs[c] = program{p, err}
+	}
+	return b, nil
+}
+
+// runFlaps runs all scenarios on all locks, in rounds, until the duration is over. In each round the
 // cuts begin when the other scenarios are over.
-func runFlaps(ctx context.Context, set settings, names []string, out io.Writer) (_ *result, err error) {
+func runFlaps(ctx context.Context, set settings, names []string, e env) (_ *result, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-flaps-")
 	if err != nil {
 		return nil, err
@@ -105,86 +129,65 @@ func runFlaps(ctx context.Context, set settings, names []string, out io.Writer) 
 		return nil, err
 	}
 	locks := slices.DeleteFunc(slices.Clone(contenders), func(c *contender) bool { return !slices.Contains(names, c.title) })
-	f := &flaps{out: out, result: &result{settings: set, Versions: "ZooKeeper " + version.String()}, programs: map[*contender]program{}}
-	for _, c := range locks {
-		p, err := c.setUp(ctx, dir)
-		f.programs[c] = program{p, err}
-		if p.Version != "" {
-			f.result.Versions += ", " + p.Version
-		}
-	}
-	b, err := newBench(server.Addr())
+	b, err := newBench(ctx, server.Addr(), dir, locks, e)
 	if err != nil {
 		return nil, err
 	}
 	defer b.look.Close()
+	res := &result{settings: set, Versions: "ZooKeeper " + version.String()}
+	for _, c := range locks {
+		if v := b.programs[c].Version; v != "" {
+			res.Versions += ", " + v
+		}
+	}
 	for round, start := 0, time.Now(); round == 0 || time.Since(start) < set.Duration; round++ {
-		f.round(ctx, b, locks, round)
+		res.Flaps = append(res.Flaps, b.round(ctx, locks, round, stall, kill)...)
+		res.Flaps = append(res.Flaps, b.round(ctx, locks, round, cuts)...)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
-	return f.result, nil
+	return res, nil
 }
 
-type program struct {
-	peers.Program
-	absent error // reason why the lock takes no part
-}
-
-type flaps struct {
-	programs map[*contender]program
-	out      io.Writer
-
-	mu     sync.Mutex
-	result *result
-}
-
-func newBench(server string) (*bench, error) {
-	conn, _, err := zk.Connect([]string{server}, flapTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
-	return &bench{server: server, look: conn}, err
-}
-
-func (f *flaps) round(ctx context.Context, b *bench, locks []*contender, round int) {
-	for _, some := range [][]*scenario{{stall, kill}, {cuts}} {
-		var all []*flapResult
-		for _, s := range some {
-			for _, c := range locks {
-				for i := range s.times(c) {
-					all = append(all, &flapResult{Scenario: s.name, Lock: c.title, Round: round*s.times(c) + i + 1, scenario: s, contender: c})
-				}
+// round runs scenarios on all locks at the same time.
+func (b *bench) round(ctx context.Context, locks []*contender, round int, scenarios ...*scenario) []flapResult {
+	var runs []func() flapResult
+	for _, s := range scenarios {
+		for _, c := range locks {
+			for i := range s.times(c) {
+				runs = append(runs, func() flapResult { return b.try(ctx, s, c, round*s.times(c)+i+1) })
 			}
 		}
-		_ = wait.All(len(all), func(i int) error { f.one(ctx, b, all[i]); return nil })
-		for _, one := range all {
-			f.result.Flaps = append(f.result.Flaps, *one)
-		}
 	}
+	results := make([]flapResult, len(runs))
+	_ = wait.All(len(runs), func(i int) error { results[i] = runs[i](); return nil })
+	return results
 }
 
-// one carries out a run.
-func (f *flaps) one(ctx context.Context, b *bench, r *flapResult) {
-	lockPath := fmt.Sprintf("/flaps/%s-%s-%d", r.Scenario, strings.Join(strings.FieldsFunc(r.Lock, func(c rune) bool { return c == ' ' || c == ',' }), "-"), r.Round)
-	program, o := f.programs[r.contender], r.scenario.begin(r.contender, r.Round)
-	err := program.absent
+// try runs a scenario on a lock.
+func (b *bench) try(ctx context.Context, s *scenario, c *contender, round int) flapResult {
+	r := flapResult{Scenario: s.name, Lock: c.title, Round: round}
+	p, err := b.programs[c], b.programs[c].absent
 	if err == nil {
-		var p *peers.Peer
-		if p, err = peers.Start(program.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: r.contender.ttl}), func(string) {}); err == nil {
-			err = o.happen(ctx, b, p, lockPath)
-			p.Close()
+		var peer *peers.Peer
+		if peer, err = peers.Start(p.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: c.ttl}), func(string) {}); err == nil {
+			defer peer.Close()
+			path := fmt.Sprintf("/flaps/%s-%s-%d", s.name, strings.Join(strings.FieldsFunc(c.title, func(c rune) bool { return c == ' ' || c == ',' }), "-"), round)
+			var o outcome
+			if o, err = s.run(ctx, trial{b, c, round, peer, path}); err == nil {
+				r.Cells, r.Broken = o.cells(), o.broken()
+			}
 		}
 	}
-	if r.Cells = o.cells(); err != nil {
-		r.Cells = []string{"not measured: " + err.Error()}
+	if err != nil {
+		r.Cells, r.Broken = []string{"not measured: " + err.Error()}, []string{"could not be carried out: " + err.Error()}
 	}
-	if ours(r.Lock) {
-		if r.Broken = o.broken(); err != nil {
-			r.Broken = []string{"could not be carried out: " + err.Error()}
-		}
+	if !ours(c.title) {
+		r.Broken = nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fmt.Fprintf(f.out, "compare: %s: %s, round %d: %s\n", r.Scenario, r.Lock, r.Round, strings.Join(r.Cells, "; "))
+	b.say("%s: %s, round %d: %s", s.name, c.title, round, strings.Join(r.Cells, "; "))
+	return r
 }
 
 // brokenFlaps lists the promises of Holdfast that were broken.

@@ -61,8 +61,8 @@ func (v row) errors() string {
 
 // judgeLock returns the findings in a system's records. s is the workload's store, or nil. Idle is
 // measured from start to stop.
-func judgeLock(system, workload string, all []*crew.Record, s *Store, start, stop monotonic.Instant) *row {
-	v := &row{System: system, Workload: workload, Errors: map[string]int{}}
+func judgeLock(system, workload string, all []*crew.Record, s *Store, start, stop monotonic.Instant) row {
+	v := row{System: system, Workload: workload, Errors: map[string]int{}}
 	var records []*crew.Record
 	ops := map[string]int{}
 	for _, r := range all {
@@ -87,6 +87,8 @@ func judgeLock(system, workload string, all []*crew.Record, s *Store, start, sto
 	v.Overlaps, v.Outside = len(stale), len(outside)
 	v.examples = append(v.examples, outside...)
 	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		v.Added = len(s.writes)
 		for _, w := range s.writes {
 			if !slices.Contains(s.set, w.Added) {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
@@ -19,48 +16,30 @@ import (
 )
 
 // runLocks runs the lock workloads of the peers, each on servers of its own.
-func runLocks(ctx context.Context, set settings, names []string, given []string, out io.Writer) (_ *result, err error) {
-	r := &run{settings: set, out: out, given: given}
-	defer func() { err = errors.Join(err, r.end()) }()
-	if err := r.begin(names); err != nil {
-		return nil, err
+func runLocks(ctx context.Context, set settings, names []string, e env) (*result, error) {
+	stores := map[string]map[string]*Store{}
+	for _, name := range names {
+		stores[name] = newStores()
 	}
-	stores := make([]map[string]*Store, len(names))
-	if err := wait.All(len(names), func(i int) error {
-		stores[i] = newStores()
-		return r.startLocks(ctx, i, stores[i])
-	}); err != nil {
-		return nil, err
+	start := func(ctx context.Context, r *run) error {
+		return wait.All(len(r.teams), func(i int) error { return r.startLocks(ctx, i, stores[names[i]]) })
 	}
-	res := &result{settings: set, Versions: r.versions()}
-	if err := r.awaitWork(ctx); err != nil {
-		return nil, err
-	}
-	start := monotonic.Now()
-	if res.Faults, err = r.disturb(ctx, r.lockFaults(ctx)); err != nil {
-		return nil, err
-	}
-	stop := monotonic.Now()
-	if err := wait.Sleep(ctx, calmDown); err != nil {
-		return nil, err
-	}
-	if res.faults, err = r.finish(ctx); err != nil {
-		return nil, err
-	}
-	for i, t := range r.teams {
-		for _, w := range peerOf(t.Name).offers {
-			row := judgeLock(t.Name, w, t.History.All(), stores[i][w], start, stop)
-			for _, e := range row.examples[:min(5, len(row.examples))] {
-				r.say("violation: %s, %s: %s", t.Name, w, e)
+	judge := func(r *run, res *result, begun, ended monotonic.Instant) bool {
+		res.Rows = nil
+		for _, t := range r.teams {
+			for _, w := range peerOf(t.Name).offers {
+				res.Rows = append(res.Rows, judgeLock(t.Name, w, t.History.All(), stores[t.Name][w], begun, ended))
 			}
-			res.Rows = append(res.Rows, *row)
 		}
+		return false
 	}
-	if err := r.audit(ctx, res); err != nil {
-		return res, err
-	}
-	if len(res.broken()) > 0 {
-		err = r.keep()
+	res, err := contest{names, start, lockFaults, judge}.run(ctx, set, e)
+	if res != nil {
+		for _, v := range res.Rows {
+			for _, text := range v.examples[:min(5, len(v.examples))] {
+				fmt.Fprintf(e.out, "compare: violation: %s, %s: %s\n", v.System, v.Workload, text)
+			}
+		}
 	}
 	return res, err
 }
@@ -103,17 +82,6 @@ func startZooKeeper(ctx context.Context, dir string, n int) (crew.Cluster, error
 		return nil, err
 	}
 	return crew.Start(ctx, n, clocks, opts)
-}
-
-// versions returns the versions of the servers.
-func (r *run) versions() string {
-	var all []string
-	for _, t := range r.teams {
-		if v := t.Servers.Version(); v != "" && !slices.Contains(all, v) {
-			all = append(all, v)
-		}
-	}
-	return strings.Join(all, ", ")
 }
 
 // audit audits the log of Holdfast's servers. If the servers disagree on their data, it returns an

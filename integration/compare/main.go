@@ -2,7 +2,6 @@
 // and those of Curator, kazoo and gocron.
 //
 //	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3] [-peers holdfast,etcd] [-update]
-//	compare -publish
 //
 // It prints tables; README.md explains them. The exit status is 1 if Holdfast broke a promise, and 2
 // if the run could not be made or judged. Compare must run in the folder of its module.
@@ -14,7 +13,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -40,7 +38,7 @@ type kind struct {
 	duration    time.Duration // default
 	servers     int           // default; ZooKeeper's, and etcd's
 	peers       []string      // all that can take part
-	run         func(ctx context.Context, s settings, peers []string, out io.Writer) (*result, error)
+	run         func(ctx context.Context, s settings, peers []string, e env) (*result, error)
 }
 
 // The names of the kinds.
@@ -50,16 +48,9 @@ var kinds []kind
 
 func init() { // not a literal, because the kinds' functions print tables, which need the kinds
 	kinds = []kind{
-		{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }),
-			func(ctx context.Context, s settings, peers []string, out io.Writer) (*result, error) {
-				return runLocks(ctx, s, peers, nil, out)
-			}},
+		{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), runLocks},
 		{flapsKind, "Flaps", time.Second, 1, namesOf(contenders, func(c *contender) string { return c.title }), runFlaps},
-		{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }),
-			func(ctx context.Context, s settings, peers []string, out io.Writer) (*result, error) {
-				groups := slices.DeleteFunc(slices.Clone(ticks.Groups), func(g ticks.Group) bool { return !slices.Contains(peers, g.Name) })
-				return runTicks(ctx, s, groups, nil, out)
-			}},
+		{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), runTicks},
 	}
 }
 
@@ -113,15 +104,8 @@ func command(ctx context.Context, args []string) int {
 	servers := flags.Int("servers", 0, "ZooKeeper servers; with one, only clients have faults; 0: as the kind has it")
 	list := flags.String("peers", "", "the peers that take part, comma separated `names`; empty: all")
 	update := flags.Bool("update", false, "write the result to "+resultsFile+" and "+page+" of the present folder")
-	again := flags.Bool("publish", false, "run nothing, write "+page+" again from "+resultsFile)
 	if err := flags.Parse(args); err != nil {
 		return exitUnknown
-	}
-	if *again {
-		if err := publish(".", nil); err != nil {
-			return unknown(err)
-		}
-		return 0
 	}
 	k := kindIndex(*name)
 	switch {
@@ -142,7 +126,7 @@ func command(ctx context.Context, args []string) int {
 		*seed = cmp.Or(*seed, uint64(rand.Uint32()))
 	}
 	s := settings{*name, *seed, cmp.Or(*duration, kinds[k].duration), cmp.Or(*servers, kinds[k].servers)}
-	r, err := kinds[k].run(ctx, s, chosen, os.Stdout)
+	r, err := kinds[k].run(ctx, s, chosen, env{out: os.Stdout})
 	if r != nil {
 		r.By = fmt.Sprintf("Measured by `make compare KIND=%s DURATION=%v SEED=%d SERVERS=%d`", s.Kind, s.Duration, s.Seed, s.Servers)
 		fmt.Print(text([]result{*r}))
@@ -159,7 +143,7 @@ func command(ctx context.Context, args []string) int {
 	}
 	fmt.Println("\nHoldfast kept its promises.")
 	if *update {
-		if err := publish(".", r); err != nil {
+		if err := publish(".", *r); err != nil {
 			return unknown(err)
 		}
 	}

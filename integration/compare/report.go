@@ -114,23 +114,19 @@ const (
 	pageEnd     = "<!-- end -->\n"
 )
 
-// publish writes a result, if there is one, to the folder's results.jsonl, instead of the one of the
-// same kind, seed and number of servers, and all results to README.md.
-func publish(dir string, one *result) error {
+// publish writes a result to the folder's results.jsonl, instead of the one of the same kind, seed and
+// number of servers, and all results to README.md.
+func publish(dir string, one result) error {
 	all, err := readResults(filepath.Join(dir, resultsFile))
 	if err != nil {
 		return err
 	}
-	if one != nil {
-		i := slices.IndexFunc(all, func(r result) bool {
-			return r.Kind == one.Kind && r.Seed == one.Seed && r.Servers == one.Servers
-		})
-		if i >= 0 {
-			all[i] = *one
-		} else {
-			all = append(all, *one)
-			slices.SortStableFunc(all, func(a, b result) int { return kindIndex(a.Kind) - kindIndex(b.Kind) })
-		}
+	i := slices.IndexFunc(all, func(r result) bool { return r.Kind == one.Kind && r.Seed == one.Seed && r.Servers == one.Servers })
+	if i >= 0 {
+		all[i] = one
+	} else {
+		all = append(all, one)
+		slices.SortStableFunc(all, func(a, b result) int { return kindIndex(a.Kind) - kindIndex(b.Kind) })
 	}
 	var lines bytes.Buffer
 	for _, r := range all {

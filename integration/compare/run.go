@@ -13,12 +13,15 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/compare/ticks"
 	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
-	clients        = 5 // of each system
+	clients        = 5               // of each system
+	warmUp         = 2 * time.Second // from the first records until all clients work
 	calmDown       = 3 * time.Second
+	settlePatience = 2 * time.Minute // from the last fault until late ticks have run
 	finishPatience = 90 * time.Second
 )
 
@@ -33,12 +36,76 @@ type settings struct {
 	Servers  int
 }
 
-// run is a run of the locks or the ticks.
+// env is where a run happens.
+type env struct {
+	out   io.Writer
+	given []string // addresses of ZooKeeper servers to use, for tests; nil: the run starts its own
+}
+
+// contest is a run of the locks or the ticks.
+type contest struct {
+	systems []string
+	start   func(ctx context.Context, r *run) error // starts servers and clients
+	faults  func(f *faults)                         // lists the faults
+	// judge fills in the result, after the faults and again at the end. begun and ended are the times
+	// of the faults. pending says that more is to come.
+	judge func(r *run, res *result, begun, ended monotonic.Instant) (pending bool)
+}
+
+// run makes faults of all systems, ends the clients, judges, and keeps the evidence of broken promises.
+func (c contest) run(ctx context.Context, set settings, e env) (_ *result, err error) {
+	r := &run{settings: set, env: e}
+	r.say("%s, seed %d, %v, %d servers: %s", r.Kind, r.Seed, r.Duration, r.Servers, strings.Join(c.systems, "; "))
+	if r.dir, err = os.MkdirTemp("", "holdfast-compare-"); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.end()) }()
+	for _, name := range c.systems {
+		r.teams = append(r.teams, &crew.Team{Name: name, Servers: crew.Given(r.given)})
+	}
+	if err := c.start(ctx, r); err != nil {
+		return nil, err
+	}
+	res := &result{settings: set, Versions: r.versions()}
+	if err := r.awaitWork(ctx); err != nil {
+		return nil, err
+	}
+	if err := wait.Sleep(ctx, warmUp); err != nil {
+		return nil, err
+	}
+	begun := monotonic.Now()
+	f := &faults{run: r, ctx: ctx}
+	c.faults(f)
+	if res.Faults, err = r.disturb(ctx, f.all); err != nil {
+		return nil, err
+	}
+	ended := monotonic.Now()
+	for end := time.Now().Add(settlePatience); ; {
+		if err := wait.Sleep(ctx, calmDown); err != nil {
+			return nil, err
+		}
+		if !c.judge(r, res, begun, ended) || time.Now().After(end) {
+			break
+		}
+	}
+	if res.faults, err = r.finish(ctx); err != nil {
+		return nil, err
+	}
+	c.judge(r, res, begun, ended) // what was going on has ended
+	if err := r.audit(ctx, res); err != nil {
+		return res, err
+	}
+	if len(res.broken()) > 0 {
+		err = r.keep()
+	}
+	return res, err
+}
+
+// run is what runs.
 type run struct {
 	settings
-	out   io.Writer
+	env
 	dir   string
-	given []string // addresses of ZooKeeper servers to use, for tests; nil: the run starts its own
 	teams []*crew.Team
 }
 
@@ -57,16 +124,6 @@ func (r *run) soFar() string {
 	return strings.Join(all, ", ")
 }
 
-// begin makes the run's folder and systems. The caller must call end, also after an error.
-func (r *run) begin(names []string) (err error) {
-	r.say("%s, seed %d, %v, %d servers: %s", r.Kind, r.Seed, r.Duration, r.Servers, strings.Join(names, "; "))
-	for _, name := range names {
-		r.teams = append(r.teams, &crew.Team{Name: name, Servers: crew.Given(r.given)})
-	}
-	r.dir, err = os.MkdirTemp("", "holdfast-compare-")
-	return err
-}
-
 // folder makes a folder for a system.
 func (r *run) folder(i int) (string, error) {
 	dir := filepath.Join(r.dir, fmt.Sprint(i))
@@ -77,6 +134,17 @@ func (r *run) folder(i int) (string, error) {
 func (r *run) end() error {
 	err := wait.All(len(r.teams), func(i int) error { return r.teams[i].Close() })
 	return errors.Join(err, os.RemoveAll(r.dir))
+}
+
+// versions returns the versions of the servers.
+func (r *run) versions() string {
+	var all []string
+	for _, t := range r.teams {
+		if v := t.Servers.Version(); v != "" && !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // awaitWork waits until each system has done something.

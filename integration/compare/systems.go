@@ -83,7 +83,7 @@ func openHoldfast(servers []string, name string) (func(workload string) locker, 
 	return func(workload string) locker {
 		return func(ctx context.Context) (crew.Held, error) {
 			h, err := c.Mutex(workload).Lock(ctx)
-			return crew.Holdfast(h), err
+			return crew.Holdfast(h, err)
 		}
 	}, err
 }
@@ -121,7 +121,7 @@ func (l *zkLocker) take(ctx context.Context) (_ crew.Held, err error) {
 	if l.conn == nil {
 		conn, events, err := zk.Connect(l.servers, ttl, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 		if err != nil {
-			return nil, err
+			return crew.Held{}, err
 		}
 		l.conn = conn
 		for connected := false; !connected; {
@@ -129,18 +129,31 @@ func (l *zkLocker) take(ctx context.Context) (_ crew.Held, err error) {
 			case e := <-events:
 				connected = e.State == zk.StateHasSession
 			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+				return crew.Held{}, context.Cause(ctx)
 			}
 		}
 	}
-	h := &zkHeld{locker: l, lock: zk.NewLock(l.conn, l.path, zk.WorldACL(zk.PermAll)), session: l.conn.SessionID()}
-	if err := h.lock.Lock(); err != nil {
-		return nil, err
+	conn, session := l.conn, l.conn.SessionID()
+	lock := zk.NewLock(conn, l.path, zk.WorldACL(zk.PermAll))
+	if err := lock.Lock(); err != nil {
+		return crew.Held{}, err
 	}
-	if l.conn.SessionID() != h.session {
-		return nil, zk.ErrSessionExpired
+	if conn.SessionID() != session {
+		return crew.Held{}, zk.ErrSessionExpired
 	}
-	return h, nil
+	return crew.Held{
+		// The lock is held if the client is connected with the session that it had at the grant.
+		Ask: func() (*monotonic.Claim, error) {
+			return moment(func() bool { return conn.State() == zk.StateHasSession && conn.SessionID() == session })
+		},
+		Unlock: func() error {
+			err := lock.Unlock()
+			if err != nil {
+				l.hangUp()
+			}
+			return err
+		},
+	}, nil
 }
 
 func (l *zkLocker) hangUp() {
@@ -148,29 +161,6 @@ func (l *zkLocker) hangUp() {
 		l.conn.Close()
 		l.conn = nil
 	}
-}
-
-type zkHeld struct {
-	locker  *zkLocker
-	lock    *zk.Lock
-	session int64
-}
-
-// Ask claims that the lock is held if the client is connected with the session that it had at the
-// grant.
-func (h *zkHeld) Ask() (*monotonic.Claim, error) {
-	return moment(func() bool {
-		return h.locker.conn.State() == zk.StateHasSession && h.locker.conn.SessionID() == h.session
-	})
-}
-
-func (h *zkHeld) Token() string { return "" }
-func (h *zkHeld) Unlock() error {
-	err := h.lock.Unlock()
-	if err != nil {
-		h.locker.hangUp()
-	}
-	return err
 }
 
 // etcdLocker takes locks of etcd's package concurrency, with a session of its own for each
@@ -188,17 +178,29 @@ func (l *etcdLocker) take(ctx context.Context) (_ crew.Held, err error) {
 	if l.session == nil {
 		lease, err := l.client.Grant(ctx, int64(ttl.Seconds()))
 		if err != nil {
-			return nil, err
+			return crew.Held{}, err
 		}
 		if l.session, err = concurrency.NewSession(l.client, concurrency.WithLease(lease.ID), concurrency.WithTTL(int(ttl.Seconds()))); err != nil {
-			return nil, err
+			return crew.Held{}, err
 		}
 	}
-	h := &etcdHeld{l, concurrency.NewMutex(l.session, l.key)}
-	if err := h.mutex.Lock(ctx); err != nil {
-		return nil, errors.Join(err, l.hangUp())
+	session, mutex := l.session, concurrency.NewMutex(l.session, l.key)
+	if err := mutex.Lock(ctx); err != nil {
+		return crew.Held{}, errors.Join(err, l.hangUp())
 	}
-	return h, nil
+	return crew.Held{
+		Ask:   func() (*monotonic.Claim, error) { return moment(func() bool { return !closed(session.Done()) }) },
+		Token: fmt.Sprintf("%016x", mutex.Header().Revision), // at which the lock was acquired, as in etcd's documentation
+		Unlock: func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
+			defer cancel()
+			err := mutex.Unlock(ctx)
+			if err != nil {
+				err = errors.Join(err, l.hangUp())
+			}
+			return err
+		},
+	}, nil
 }
 
 // hangUp ends the session and revokes its lease. If the revoke fails, the lease expires.
@@ -206,29 +208,6 @@ func (l *etcdLocker) hangUp() error {
 	session := l.session
 	l.session = nil
 	return session.Close()
-}
-
-type etcdHeld struct {
-	locker *etcdLocker
-	mutex  *concurrency.Mutex
-}
-
-func (h *etcdHeld) Ask() (*monotonic.Claim, error) {
-	session := h.locker.session
-	return moment(func() bool { return !closed(session.Done()) })
-}
-
-// Token returns the revision at which the lock was acquired, as in etcd's documentation.
-func (h *etcdHeld) Token() string { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
-
-func (h *etcdHeld) Unlock() error {
-	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
-	defer cancel()
-	err := h.mutex.Unlock(ctx)
-	if err != nil {
-		return errors.Join(err, h.locker.hangUp())
-	}
-	return nil
 }
 
 func closed(c <-chan struct{}) bool {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
@@ -18,44 +16,17 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-const (
-	tickWarmUp = 2 * time.Second // from the first runs until ticks count
-	// settlePatience is the limit of the wait for late ticks after the last fault.
-	settlePatience = 2 * time.Minute
-)
-
 // The systems beside the groups: they have servers and no clients.
 const zooKeeperServers, redisServers = "ZooKeeper", "Redis"
 
 // runTicks runs the job of each group. All groups share a ZooKeeper and a Redis.
-func runTicks(ctx context.Context, set settings, groups []ticks.Group, given []string, out io.Writer) (_ *result, err error) {
-	r := &run{settings: set, out: out, given: given}
-	defer func() { err = errors.Join(err, r.end()) }()
-	var names []string
-	for _, g := range groups {
-		names = append(names, g.Name)
-	}
-	if err := r.begin(append(names, zooKeeperServers, redisServers)); err != nil {
-		return nil, err
-	}
-	if err := r.startTicks(ctx, groups); err != nil {
-		return nil, err
-	}
-	res := &result{settings: set, Versions: r.versions()}
-	if err := r.awaitWork(ctx); err != nil {
-		return nil, err
-	}
-	if err := wait.Sleep(ctx, tickWarmUp); err != nil {
-		return nil, err
-	}
-	first := time.Now().Truncate(ticks.Interval).Add(ticks.Interval)
-	if res.Faults, err = r.disturb(ctx, r.tickFaults(ctx)); err != nil {
-		return nil, err
-	}
-	last := time.Now().Truncate(ticks.Interval)
+func runTicks(ctx context.Context, set settings, names []string, e env) (*result, error) {
+	groups := slices.DeleteFunc(slices.Clone(ticks.Groups), func(g ticks.Group) bool { return !slices.Contains(names, g.Name) })
 	epoch := time.Now().Add(-time.Duration(monotonic.Now()))
-	count := func() (pending bool) {
+	start := func(ctx context.Context, r *run) error { return r.startTicks(ctx, groups) }
+	judge := func(r *run, res *result, begun, ended monotonic.Instant) (pending bool) {
 		res.Groups = nil
+		first, last := epoch.Add(time.Duration(begun)).Truncate(ticks.Interval).Add(ticks.Interval), epoch.Add(time.Duration(ended)).Truncate(ticks.Interval)
 		for i, g := range groups {
 			f := ticks.Count(r.teams[i].History.All(), g, first, last, epoch)
 			res.Groups = append(res.Groups, f)
@@ -63,19 +34,7 @@ func runTicks(ctx context.Context, set settings, groups []ticks.Group, given []s
 		}
 		return pending
 	}
-	for end := time.Now().Add(settlePatience); count() && time.Now().Before(end); {
-		if err := wait.Sleep(ctx, ticks.Interval); err != nil {
-			return nil, err
-		}
-	}
-	if res.faults, err = r.finish(ctx); err != nil {
-		return nil, err
-	}
-	count() // a run that was going on has ended
-	if len(res.broken()) > 0 {
-		err = r.keep()
-	}
-	return res, err
+	return contest{append(slices.Clone(names), zooKeeperServers, redisServers), start, tickFaults, judge}.run(ctx, set, e)
 }
 
 // startTicks starts the servers that the groups need, and the replicas.

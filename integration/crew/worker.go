@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,16 +74,16 @@ func (t *Teller) Tell(r Record) error {
 }
 
 // Held is a lock that a client has got.
-type Held interface {
-	Ask() (*monotonic.Claim, error) // the library's claim that the lock is held, or why it is not
-	Token() string
-	Unlock() error
+type Held struct {
+	Ask    func() (*monotonic.Claim, error) // the library's claim that the lock is held, or why it is not
+	Token  string
+	Unlock func() error
 }
 
 // Turn is a hold of a client. Base has what its records have in common.
 type Turn struct {
 	*Teller
-	Held
+	Held Held
 	Base Record
 }
 
@@ -99,7 +100,7 @@ func (t *Teller) Turn(base Record, take func() (Held, error), inside func(*Turn)
 	}
 	t.mu.Lock()
 	t.holds++
-	base.Hold, base.Token = fmt.Sprintf("%s/%d", t.Worker, t.holds), held.Token()
+	base.Hold, base.Token = fmt.Sprintf("%s/%d", t.Worker, t.holds), held.Token
 	t.mu.Unlock()
 	r.Hold, r.Token = base.Hold, base.Token
 	r.Claim, _ = held.Ask() // if it is lost already, the next Ask tells
@@ -129,7 +130,7 @@ func (t *Turn) Say(op string, c *monotonic.Claim, result string) error {
 
 // Check asks the library whether the lock is held, and tells the claim by a record of op, or the loss.
 func (t *Turn) Check(op string) (held bool, err error) {
-	c, err := t.Ask()
+	c, err := t.Held.Ask()
 	if err != nil {
 		return false, t.Say(OpLost, nil, t.Classify(err))
 	}
@@ -144,21 +145,17 @@ type Hold interface {
 	Unlock() error
 }
 
-// Holdfast makes a [Held] of a hold.
-func Holdfast(h Hold) Held { return holdfast{h} }
-
-type holdfast struct{ Hold }
-
-func (h holdfast) Token() string { return h.Hold.Token().String() }
-
-func (h holdfast) Ask() (*monotonic.Claim, error) {
-	if c := monotonic.Ask(h.Hold); c != nil {
-		return c, nil
+// Holdfast makes a [Held] of a hold, if there is no error.
+func Holdfast(h Hold, err error) (Held, error) {
+	if err != nil {
+		return Held{}, err
 	}
-	if err := h.Err(); err != nil {
-		return nil, err
-	}
-	return nil, ErrNotHeld
+	return Held{Token: h.Token().String(), Unlock: h.Unlock, Ask: func() (*monotonic.Claim, error) {
+		if c := monotonic.Ask(h); c != nil {
+			return c, nil
+		}
+		return nil, cmp.Or(h.Err(), ErrNotHeld)
+	}}, nil
 }
 
 // ErrNotHeld is the answer of a library that does not say why the lock is not held.

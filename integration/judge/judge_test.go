@@ -216,9 +216,9 @@ func TestLibraries(t *testing.T) {
 			{"b", "2", 5, [][]float64{{5, 5}, {6, 6}}, []float64{5.5}, 6},
 			{"c", "3", 7, [][]float64{{7, 7}, {10, 10}}, []float64{8}, 0}}, figures{overlaps: 1, outside: 1}},
 		"stopped while it asked, and valid again later": {[]story{{"a", "1", 1, [][]float64{{1, 5, 8}, {20, 25}}, nil, 0}, {"b", "2", 5.5, lease(5.5, 9), nil, 0}}, figures{}},
-		"the same token twice":                            {[]story{{"a", "1", 1, nil, nil, 0}, {"b", "1", 1.2, nil, nil, 0}}, figures{tokens: 1}},
-		"a lower token later":                             {[]story{{"a", "2", 1, nil, nil, 0}, {"b", "1", 5, nil, nil, 0}}, figures{tokens: 1}},
-		"a lower token, which waited for longer":          {[]story{{"a", "2", 1, nil, nil, 0}, {"b", "1", 1.2, nil, nil, 0}}, figures{}},
+		"the same token twice":                          {[]story{{"a", "1", 1, nil, nil, 0}, {"b", "1", 1.2, nil, nil, 0}}, figures{tokens: 1}},
+		"a lower token later":                           {[]story{{"a", "2", 1, nil, nil, 0}, {"b", "1", 5, nil, nil, 0}}, figures{tokens: 1}},
+		"a lower token, which waited for longer":        {[]story{{"a", "2", 1, nil, nil, 0}, {"b", "1", 1.2, nil, nil, 0}}, figures{}},
 	} {
 		var all []*crew.Record
 		for _, s := range c.stories {

@@ -168,7 +168,7 @@ func (w *worker) do(t task) error {
 	var hold crew.Hold
 	take := func() (_ crew.Held, err error) {
 		hold, err = w.take(ctx, t, base.Value)
-		return crew.Holdfast(hold), err
+		return crew.Holdfast(hold, err)
 	}
 	return w.Turn(base, take, func(turn *crew.Turn) error {
 		for _, s := range t.steps {
