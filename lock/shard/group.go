@@ -288,7 +288,8 @@ func (g *Group) end() {
 // background. The member withdraws first, and owns its shards until the plan does without it and
 // other members are ready for them, at most for Options.Handover; if it is alone, not at all. Then
 // the contexts of its shards end, and each is given back when it is not in use any more. Leave
-// returns why the group has broken off, or nil. Call it before [lock.Client.Close].
+// returns why the group has broken off, or nil. Call it before [lock.Client.Close], with a context that
+// has not ended.
 func (g *Group) Leave(ctx context.Context) error {
 	g.withdraw(errLeft)
 	select {

@@ -404,6 +404,33 @@ func TestLeaders(t *testing.T) {
 	})
 }
 
+// keeps is a policy for all locks that keeps their nodes.
+type keeps struct{}
+
+func (keeps) Policy(string) lock.Policy { return lock.Policy{TTL: ttl, Grace: grace, KeepParent: true} }
+
+// TestOwnerIsShownAtOnce: the owner of a shard is shown before its entry has a recorded grant. An entry
+// that is alone below a node that was there gets it with the first renewal.
+func TestOwnerIsShownAtOnce(t *testing.T) {
+	simulate(t, 2, func(w *world) {
+		c, err := lock.Dial(w.Ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), lock.WithPolicies(keeps{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			stop := w.start(c, w.work("a"))
+			w.mustOwn(10*time.Second, "map[a:2]")
+			if s, err := shard.Read(w.Ctx, c, group, false); err != nil || s.Unowned() != 0 {
+				t.Errorf("%d shards are shown without an owner: %v", s.Unowned(), err)
+			}
+			_ = stop()
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLoop: a loop over Owned keeps each shard as long as its body runs.
 func TestLoop(t *testing.T) {
 	simulate(t, 4, func(w *world) {

@@ -163,14 +163,14 @@ func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]Sh
 	return holders, failed
 }
 
-// holderOf returns the owner of a shard: the first contender, if it holds the mutex and its lease
-// runs.
+// holderOf returns the owner of a shard: the first contender, if its lease runs. It holds the mutex, or will
+// at once; its entry may not say so yet.
 func holderOf(state admin.State) (Shard, bool) {
 	if len(state.Contenders) == 0 {
 		return Shard{}, false
 	}
 	c := state.Contenders[0]
-	if !c.Ours || c.Acquired.IsZero() || c.Read.Earliest().After(c.Expires) {
+	if !c.Ours || c.Read.Earliest().After(c.Expires) {
 		return Shard{}, false
 	}
 	_, number, _ := strings.Cut(c.Metadata[markKey], "/")
