@@ -97,17 +97,3 @@ func FuzzSnapshot(f *testing.F) {
 		}
 	})
 }
-
-// FuzzSnappy: any bytes can be decompressed, without a panic and without more output than the
-// format permits.
-func FuzzSnappy(f *testing.F) {
-	f.Add([]byte("\x0b\x28hello world"))
-	f.Add([]byte("\x0a\x00a\x22\x01\x00"))
-	f.Add([]byte("\x14\x0cabcd\x3e\x04\x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := unsnappy(nil, data)
-		if err == nil && len(out) > len(data)*64+64 {
-			t.Fatalf("%d bytes of %d", len(out), len(data))
-		}
-	})
-}
