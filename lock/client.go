@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/outbox"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -254,4 +255,72 @@ func (c *Client) access() access.Client {
 		Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker(),
 		Owner: c.cfg.owner, Host: c.cfg.host, ACL: c.cfg.acl, Random: c.cfg.random,
 	}
+}
+
+// Stats are a client's present numbers of holds and waiters, and its counters since it was made.
+type Stats struct {
+	Holds    int    // present holds; each reader that shares an entry counts
+	Waiters  int    // goroutines waiting now
+	Renewals uint64 // rewrites of entries: renewals, and records of grants
+	Lost     uint64 // holds that ended before they were unlocked
+	Requeued uint64 // times that a waiter found its entry removed, and queued again
+	Purged   uint64 // expired entries of other contenders that this client deleted
+	// Displacements counts the detected steps of the ZooKeeper leader's clock. A change to a leader
+	// with a different clock counts as a step.
+	Displacements uint64
+	DroppedLines  uint64 // log lines that the logger did not take in time, because it blocked
+	DroppedEvents uint64 // events that the observers did not take in time
+}
+
+// Stats returns the client's present numbers and its counters. It asks no server.
+func (c *Client) Stats() Stats {
+	q := c.queue.Stats()
+	s := Stats{Waiters: q.Waiters, Requeued: q.Requeued, Purged: q.Purged, Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
+	s.DroppedLines, s.DroppedEvents = c.logs.Dropped(), c.events.Dropped()
+	s.Displacements, _ = c.clock.Displacements()
+	for _, e := range c.keeper.Entries() {
+		s.Holds += e.Holds()
+	}
+	return s
+}
+
+func (c *Client) checker() servercheck.Checker {
+	return servercheck.Checker{
+		Conn: c.conn, Clock: c.clock, Root: c.cfg.root, ACL: c.cfg.acl,
+		NewID: func() string { return znode.FormatID(c.cfg.random.Uint64()) },
+	}
+}
+
+// checkServer returns an error if the server lacks behavior that the protocol requires. If the
+// server could not be checked, or WithUnsafeServer allows it, checkServer only logs that.
+func (c *Client) checkServer(ctx context.Context) error {
+	check := c.checker()
+	_, err := check.Once(ctx)
+	switch {
+	case errors.As(err, new(*servercheck.Unchecked)):
+		c.cfg.log.Info().AnErr("why", errors.Unwrap(err)).Msg("server not checked: it may lack behavior that the protocol requires")
+	case errors.Is(err, ErrUnsupported) && c.cfg.unsafeServer:
+		c.cfg.log.Warn().AnErr("why", err).Msg("the server lacks behavior that locks require; going on because WithUnsafeServer allows it")
+	default:
+		return err
+	}
+	return nil
+}
+
+func init() {
+	access.OfClient = func(client any) access.Client { return client.(*Client).access() }
+	access.Describe = func(ctx context.Context, hold any, metadata map[string]string) error {
+		h := hold.(*Hold)
+		if err := h.check(ctx, "describe"); err != nil {
+			return err
+		}
+		return h.e.Describe(ctx, metadata)
+	}
+	access.HoldOf = func(leadership any) any {
+		l := leadership.(*Leadership)
+		return &Hold{hold{client: l.client, e: l.e, t: l.t}}
+	}
+	access.LeadershipOf = func(hold any) any { return &Leadership{&hold.(*Hold).hold} }
+	access.OfToken = func(token any) access.Token { return token.(Token).parts }
+	access.MakeToken = func(parts access.Token) any { return Token{parts} }
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock/internal/outbox"
+	"github.com/holdfast-io/holdfast/lock/internal/rule"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -349,6 +350,41 @@ func WithTLSSource(get func() (*tls.Config, error)) Option {
 func WithReconfiguration() Option {
 	return clientOption(func(c *config) error {
 		c.follow = true
+		return nil
+	})
+}
+
+// WithLocalWindow sets the time from an entry's grant for which goroutines of this client hand it
+// off among themselves: see [Policy]. The goroutines must request the same lock with the same
+// settings. A local handoff costs no request, and the next hold has its own token. After that time,
+// and always with [NoLocalWindow], Unlock deletes the entry, and the same transaction creates the next
+// goroutine's entry, at the end of the queue. Default [DefaultLocalWindow].
+//
+// A hold is never handed off locally if it
+//
+//   - is for reading, or a [Leadership],
+//   - was extended or downgraded,
+//   - has a [Hold.Ticket], or
+//   - got a request by [Client.Revoke].
+//
+// Unless the policy has a max_hold, readers of an [RWMutex] share an entry if they wait when the
+// entry is granted, or arrive within the window. Each reader has a hold of its own. [Stats] and
+// observers count each of these holds.
+func WithLocalWindow(d time.Duration) LockOption {
+	var err error
+	if broken := rule.Window(d); broken != "" {
+		err = invalid("local_window", d, "%s", broken)
+	}
+	return policyOption(func(p *Policy) { p.LocalWindow = d }, err)
+}
+
+// WithUnsafeServer makes [Dial] accept, at your own risk, a server that it would refuse with
+// [ErrUnsupported], because the server lacks behavior that the protocol requires. A lock may then
+// have two holders at once, or no client may be able to take it. The client logs the server's
+// defect as a warning.
+func WithUnsafeServer() Option {
+	return clientOption(func(c *config) error {
+		c.unsafeServer = true
 		return nil
 	})
 }

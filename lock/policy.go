@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/rule"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Defaults and limits of a lock's times. A [Policy] or an option may set other times within the
@@ -108,3 +109,21 @@ func checkDuration(argument string, d, least, most time.Duration) error {
 type Policies interface {
 	Policy(name string) Policy
 }
+
+// Largest numbers and sizes. Those of times are beside [DefaultTTL].
+const (
+	// MaxAll is the number of locks in one [All]: their entries must fit into one transaction.
+	MaxAll = 64
+	// MaxAny is the number of locks in one [Any]: a waiter has an entry in each queue.
+	MaxAny = 64
+	// MaxPermits is the number of permits of a semaphore.
+	MaxPermits = znode.MaxPermits
+	// MaxPriority is the priority of a candidate, see [Election.WithPriority].
+	MaxPriority = znode.MaxPermits
+	// MaxReason is the size of a [Client.Revoke]'s reason, in bytes.
+	MaxReason = znode.MaxReason
+	// MaxTxn is the total size of a [Hold.Txn]'s operations: the bytes of their paths, data and ACLs,
+	// and 64 more for each operation. ZooKeeper cuts connections that send about 1 MB at once, or less
+	// if jute.maxbuffer is lower.
+	MaxTxn = 768 << 10
+)
