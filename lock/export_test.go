@@ -1,13 +1,23 @@
-// Access to the package's internals for tests.
+// Access to the package's internals for tests. No test leaves a goroutine behind, or breaks an invariant
+// of a lock's state.
 
 package lock
 
 import (
+	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
+
+func TestMain(m *testing.M) {
+	queue.Broken = func(err error) { panic(err) }
+	goleak.VerifyTestMain(m)
+}
 
 // WithClock replaces a client's clocks: now returns the readings of the monotonic clock and of the
 // wall clock.

@@ -267,30 +267,13 @@ func TestEntriesThatOverflowed(t *testing.T) {
 	})
 }
 
-// TestHolderDiesAtTheEndOfTheCounter: a dead holder is purged, although no entry follows its own in
-// the queue.
-func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		w.unlock(w.lock(b, "other"))
-		h := w.lock(a, "x")
-		w.setSequence("x", math.MaxInt32)
-		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-		time.Sleep(3 * ttl)
-		w.alive(h)
-		w.waits(ch)
-		got := w.outlived("a", h, ch, 0, 4*time.Second)
-		equal(w, "purged", b.Stats().Purged, 1)
-		w.unlock(got.hold)
-	})
-}
-
-// TestTriesBehindDeadHolderAtTheEndOfTheCounter: at the end of the counter, too, a dead holder does
-// not keep a barging call waiting, nor TryLock refused, once its lease and the grace have ended.
-func TestTriesBehindDeadHolderAtTheEndOfTheCounter(t *testing.T) {
+// TestDeadHolderAtTheEndOfTheCounter: at the end of the counter, too, where no entry follows its own, a
+// dead holder keeps no call waiting, and no TryLock refused, once its lease and the grace have ended.
+func TestDeadHolderAtTheEndOfTheCounter(t *testing.T) {
 	for way, try := range map[string]func(*world, *lock.Client) (unlocker, error){
 		"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
 		"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
+		"lock":          func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(w.limited(10 * ttl)) },
 		"barge": func(w *world, c *lock.Client) (unlocker, error) {
 			return c.Mutex("x").WithBarging().Lock(w.limited(10 * ttl))
 		},
@@ -304,7 +287,7 @@ func TestTriesBehindDeadHolderAtTheEndOfTheCounter(t *testing.T) {
 			w.hasEntries("x", 1)
 			ended := w.end(h)
 			w.kill("a")
-			if way != "barge" {
+			if strings.HasPrefix(way, "try") {
 				time.Sleep(2 * (ttl + grace))
 			}
 			got, err := try(w, b)

@@ -3,16 +3,12 @@
 package lock_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math"
 	"path"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -68,31 +64,6 @@ func TestLatePurge(t *testing.T) {
 			w.unlock(got.hold)
 		})
 	}
-}
-
-// TestTryLockPurgesAnExpiredEntry: TryLock purges an expired entry and does not wait.
-func TestTryLockPurgesAnExpiredEntry(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		ended := w.end(h)
-		b := w.dial("b")
-		d := w.die("a", h.EntryPath())
-		var got taken
-		for {
-			hold, err := b.Mutex("x").TryLock(w.ctx)
-			if err == nil {
-				got = taken{hold, nil, time.Now()}
-				break
-			}
-			mustBe(t, err, lock.ErrHeld)
-			time.Sleep(10 * time.Millisecond)
-		}
-		w.purged(d, got.at, 0, 30*time.Millisecond)
-		w.inTurn(ended, got)
-		w.sole(got.hold)
-		w.Heal("a")
-		w.finish(got.hold)
-	})
 }
 
 // TestTryLockThatLearnsTheTimeSlowly: TryLock learns the ensemble's time only after the lease that
@@ -229,42 +200,6 @@ func TestOverwrittenEntry(t *testing.T) {
 	}
 }
 
-// TestCallGivenUpWhileItsCreateIsInDoubt: if the caller gives up while the outcome of its create is
-// in doubt, no node is left in the end.
-func TestCallGivenUpWhileItsCreateIsInDoubt(t *testing.T) {
-	each(t, "drop", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, drop locktest.Drop) {
-		a := w.dial("a")
-		w.unlock(w.lock(a, "x"))
-		w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOff("a") }, locktest.Fault{Drop: drop})
-		ctx := w.limited(6 * time.Second)
-		mustBe(w, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
-		n, want := len(w.entries("x")), int(drop)-1
-		isTrue(w, n == want, "%d entries, want %d", n, want)
-		w.Heal("a")
-		w.empty()
-	})
-}
-
-// TestServerRefuses: if a server refuses a request of Lock or Unlock, for example because of a
-// quota, the call's error has the server's code.
-func TestServerRefuses(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		w.unlock(w.lock(a, "x"))
-		w.fault(joins, locktest.Fault{Code: codeQuota})
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustSay(t, err, `lock "x"`, "-125")
-		h := w.lock(a, "x")
-		w.fault(func(r locktest.Request) bool { return leaves(h)(r) }, locktest.Fault{Code: codeQuota})
-		mustSay(t, h.Unlock(), `unlock "x"`, "delete "+h.EntryPath(), "-125")
-		w.empty() // the retry has deleted the entry
-
-		c := w.dial("c", lock.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "bogus", ID: "me"}))
-		fails(t, second(c.Mutex("y").Lock(w.ctx)), zk.ErrInvalidACL, "create an entry below /locks/y")
-		w.empty()
-	})
-}
-
 // TestOrphansAreForgotten: a client forgets an orphaned create within 61 minutes.
 func TestOrphansAreForgotten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -280,25 +215,5 @@ func TestOrphansAreForgotten(t *testing.T) {
 			time.Sleep(61 * time.Minute)
 		}
 		w.finish(w.pass(h, ch))
-	})
-}
-
-// TestWatchesAreForgotten: after three given up waits and a handoff at each of 150 locks, a client
-// remembers at most 128 watches.
-func TestWatchesAreForgotten(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		for i := range 150 {
-			name := fmt.Sprint("y", i)
-			h := w.lock(b, name)
-			for range 3 {
-				ctx, giveUp := context.WithTimeout(w.ctx, time.Second)
-				mustBe(t, (<-w.queue(ctx, a, name)).err, context.DeadlineExceeded)
-				giveUp()
-			}
-			ch := w.queue(w.ctx, a, name)
-			w.unlock(w.pass(h, ch))
-		}
-		atMost(w, "watches are kept", a.Watches(), 128)
 	})
 }

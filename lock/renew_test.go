@@ -1,9 +1,12 @@
-// Renewals: batches, pace, lost replies, deadlines.
+// Renewals: batches, pace, lost replies, deadlines. Goroutines of one client share transactions.
 
 package lock_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -50,52 +53,30 @@ func TestManyRenewalsAreSpread(t *testing.T) {
 	})
 }
 
+// TestRenewalWhoseReplyIsLost: whatever befalls a renewal, alone or in a transaction with another one, no
+// hold is lost, and the waiter waits.
 func TestRenewalWhoseReplyIsLost(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		fault locktest.Fault
-		then  func(*world)
-	}{
-		{"applied, the reply lost", locktest.Fault{Drop: locktest.AfterApply}, nil},
-		{"applied, the reply and the session lost", locktest.Fault{Drop: locktest.AfterApply}, func(w *world) { w.ExpireLabel("a") }},
-		{"lost", locktest.Fault{Drop: locktest.BeforeApply}, nil},
-		{"lost, the session too", locktest.Fault{Drop: locktest.BeforeApply}, func(w *world) { w.ExpireLabel("a") }},
-		{"throttled", locktest.Fault{Code: codeThrottled}, nil},
-		{"refused for once", locktest.Fault{Code: codeNoAuth}, nil},
-		{"slow", locktest.Fault{Delay: 2 * time.Second}, nil},
-		{"the reply slow", locktest.Fault{DelayReply: 3 * time.Second}, nil},
-		{"the reply slower than the connection", locktest.Fault{DelayReply: 5 * time.Second}, nil},
-	} {
-		for _, alone := range []bool{true, false} {
-			subtest(t, fmt.Sprintf("%s alone %v", tt.name, alone), locktest.Options{}, func(w *world) {
-				a := w.dial("a")
-				h := w.lock(a, "x")
-				other := h
-				if !alone { // both entries are in one transaction
-					other = w.lock(a, "y")
-				}
-				ch := w.queue(w.ctx, w.dial("b"), "x")
-				hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, tt.fault)
-				w.until("a renewal", hit)
-				if tt.then != nil {
-					time.Sleep(500 * time.Millisecond) // before the client reconnects
-					tt.then(w)
-				}
-				for range 4 * 5 {
-					time.Sleep(ttl / 5)
-					w.alive(h)
-					w.alive(other)
-					w.waits(ch)
-				}
-				isTrue(w, a.Stats().Lost == 0 && a.Stats().Renewals >= 3, "stats %+v", a.Stats())
-				w.unlock(w.pass(h, ch))
-				if !alone {
-					w.unlock(other)
-				}
-				w.empty()
-			})
+	eachMishap(t, "alone", bools, func(w *world, alone bool, mishap int) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		other := h
+		if !alone { // both entries are in one transaction
+			other = w.lock(a, "y")
 		}
-	}
+		ch := w.queue(w.ctx, w.dial("b"), "x")
+		w.until("a renewal", w.mishap(mishap, "a", func(r locktest.Request) bool { return renews(r, h) }))
+		for range 4 * 5 {
+			time.Sleep(ttl / 5)
+			w.alive(h, other)
+			w.waits(ch)
+		}
+		isTrue(w, a.Stats().Lost == 0 && a.Stats().Renewals >= 3, "stats %+v", a.Stats())
+		w.unlock(w.pass(h, ch))
+		if !alone {
+			w.unlock(other)
+		}
+		w.empty()
+	})
 }
 
 // TestRenewalIsRetriedUntilTheDeadline: a renewal that is refused while more than a fifth of the
@@ -250,17 +231,22 @@ func TestRenewalsOfLongTTLs(t *testing.T) {
 	})
 }
 
-// TestUnsentWriteIsDropped: a hold ends while its client has no connection, and an Extend waits for
-// one. The Extend returns at once why the hold has ended, and is not sent later.
+// TestUnsentWriteIsDropped: a hold ends while its client has no connection, and an Extend or a Txn waits
+// for one. The call returns at once why the hold has ended, and is not sent later.
 func TestUnsentWriteIsDropped(t *testing.T) {
-	each(t, "detached", bools, func(w *world, detached bool) {
-		a := w.client("a")
-		h := w.lock(a, "x")
+	eachPair(t, "detached txn", bools, bools, func(w *world, detached, txn bool) {
+		w.makeApp()
+		h := w.lock(w.client("a"), "x")
 		w.kill("a")
 		w.Cut("a")
 		time.Sleep(time.Second)
-		extended := async(func() error { return h.Extend(w.ctx, 3*ttl) })
-		hasNotCome(w, extended)
+		written := async(func() error {
+			if txn {
+				return h.Txn(w.ctx, add())
+			}
+			return h.Extend(w.ctx, 3*ttl)
+		})
+		hasNotCome(w, written)
 		why := lock.ErrUnlocked
 		if detached {
 			why = lock.ErrDetached
@@ -268,12 +254,186 @@ func TestUnsentWriteIsDropped(t *testing.T) {
 		} else {
 			go h.Unlock()
 		}
-		mustBe(w, hasCome(w, extended), why)
+		mustBe(w, hasCome(w, written), why)
 		w.Heal("a")
 		w.until("the end is written", func() bool { return detached && w.record(pathOf(h)).Detached || len(w.entries("x")) == 0 })
 		time.Sleep(time.Second)
+		w.applied(0)
 		for _, e := range w.entries("x") {
 			equal(w, "version of the detached entry", e.Stat.Version, 1)
 		}
+	})
+}
+
+// link is a network on which a reply takes the given time, give or take a quarter.
+func link(replyTime time.Duration) locktest.Options {
+	r := random(1, "link")
+	var mu sync.Mutex
+	return locktest.Options{Latency: func(string, string) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return between(r, replyTime*3/8, replyTime*5/8)
+	}}
+}
+
+// inEach runs f in n goroutines, and waits for them.
+func inEach(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+}
+
+// cycles has n goroutines of a client lock and unlock a lock each for a second. It returns the number of cycles and of transactions.
+func (w *world) cycles(c *lock.Client, n int) (cycles, transactions int64) {
+	var number atomic.Int64
+	before, end := w.Transactions(), time.Now().Add(time.Second)
+	inEach(n, func(i int) {
+		for time.Now().Before(end) {
+			number.Add(1)
+			w.unlock(w.lock(c, fmt.Sprint("l", i)))
+		}
+	})
+	return number.Load(), w.Transactions() - before
+}
+
+// TestGoroutinesShareTransactions: the cost and the time of a cycle of many goroutines that each
+// have a lock of their own.
+func TestGoroutinesShareTransactions(t *testing.T) {
+	for _, c := range []struct {
+		n     int
+		reply time.Duration
+		most  float64 // transactions a cycle
+		slow  float64 // round trips a cycle, on average: 2 without waiting for a transaction
+	}{
+		{4, time.Millisecond, 1.6, 2.1},
+		{16, 10 * time.Millisecond, 0.9, 2.4},
+		{64, time.Millisecond, 0.4, 2.8},
+		{64, 10 * time.Millisecond, 0.4, 2.4},
+		{1000, 50 * time.Millisecond, 0.15, 2.5},
+	} {
+		subtest(t, fmt.Sprintf("%d at %v", c.n, c.reply), link(c.reply), func(w *world) {
+			a := w.client("a")
+			w.cycles(a, c.n) // until the parents are there
+			cycles, transactions := w.cycles(a, c.n)
+			cost := float64(transactions) / float64(cycles)
+			trips := float64(c.n) * (time.Second.Seconds() / c.reply.Seconds()) / float64(cycles)
+			w.Logf("%d cycles, %.2f transactions and %.2f round trips each", cycles, cost, trips)
+			if cost > c.most || trips > c.slow {
+				w.Errorf("a cycle cost %.2f transactions and %.2f round trips, want at most %.2f and %.2f", cost, trips, c.most, c.slow)
+			}
+		})
+	}
+}
+
+// TestGuessesOfMany: a client that is wrong about the parents of many locks learns so by few refused
+// transactions.
+func TestGuessesOfMany(t *testing.T) {
+	const n, reply = 256, 10 * time.Millisecond
+	simulate(t, link(reply), func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		var hs [n]*lock.Hold
+		inEach(n, func(i int) { hs[i] = w.lock(b, fmt.Sprint("l", i)) })
+		begun, before := time.Now(), w.Transactions()
+		var chs [n]<-chan taken
+		for i := range n {
+			chs[i] = w.queue(w.ctx, a, fmt.Sprint("l", i))
+		}
+		w.until("all wait", func() bool { return len(w.nodes()) >= 4*n })
+		trips := float64(time.Since(begun)) / float64(reply)
+		w.Logf("%d joins behind another client: %.1f round trips, %d transactions", n, trips, w.Transactions()-before)
+		if trips > 8 || w.Transactions()-before > 60 {
+			w.Errorf("%.1f round trips and %d transactions, want at most 8 and 60", trips, w.Transactions()-before)
+		}
+		inEach(n, func(i int) { w.unlock(hs[i]) })
+		inEach(n, func(i int) { w.unlock(w.await(chs[i]).hold) })
+	})
+}
+
+// TestManyLocksHandedOver: a client unlocks many locks, and another one joins before, at the same time
+// or after. The unlocks begin at once, or one after the other within 2.5 ms.
+func TestManyLocksHandedOver(t *testing.T) {
+	const n, reply = 125, 2 * time.Millisecond
+	handOver := func(w *world, lead, apart time.Duration) {
+		a, b := w.client("a"), w.client("b")
+		var old, next [n]*lock.Hold
+		inEach(n, func(i int) { old[i] = w.lock(a, fmt.Sprint("l", i)) })
+		before := w.Transactions()
+		inEach(2*n, func(i int) {
+			if i < n {
+				time.Sleep(max(lead, 0) + time.Duration(i)*apart)
+				w.unlock(old[i])
+			} else {
+				time.Sleep(max(-lead, 0))
+				next[i-n] = w.lock(b, fmt.Sprint("l", i-n))
+			}
+		})
+		got := w.Transactions() - before
+		w.Logf("%d transactions", got)
+		if limit := int64(40); got > limit && apart == 0 || got > limit+10 {
+			w.Errorf("%d transactions, want at most %d, or 10 more if the unlocks come one after the other", got, limit)
+		}
+		inEach(n, func(i int) { w.unlock(next[i]) })
+	}
+	for _, apart := range []time.Duration{0, 20 * time.Microsecond} {
+		for _, lead := range []time.Duration{500 * reply, 2 * reply, 3 * reply / 2, reply, reply / 2, 0, -reply / 2, -reply, -500 * reply} {
+			subtest(t, fmt.Sprintf("%v before, apart %v", lead, apart), link(reply), func(w *world) { handOver(w, lead, apart) })
+		}
+	}
+}
+
+// TestCloseSharesTransactions: Close deletes the entries of many holds in few transactions.
+func TestCloseSharesTransactions(t *testing.T) {
+	const n = 2000
+	simulate(t, link(time.Millisecond), func(w *world) {
+		a := w.client("a")
+		inEach(n, func(i int) { w.lock(a, fmt.Sprint("l", i)) })
+		before := w.Transactions()
+		w.close(a)
+		if got := w.Transactions() - before; got > n/20 {
+			w.Errorf("%d transactions to close with %d holds, want at most %d", got, n, n/20)
+		}
+		w.empty()
+	})
+}
+
+// TestGivenUpWhileSilent: calls that gave up before a silent server answers again create nothing.
+func TestGivenUpWhileSilent(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		w.unlock(w.lock(a, "first"))
+		silent := make(chan struct{})
+		var creates atomic.Int64
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op != "multi" {
+				return locktest.Fault{}
+			}
+			select {
+			case <-silent:
+				creates.Add(1)
+				return locktest.Fault{}
+			default:
+				return locktest.Fault{DelayReply: time.Second}
+			}
+		})
+		ctx, cancel := context.WithCancel(w.ctx)
+		var wg sync.WaitGroup
+		for i := range 300 {
+			wg.Go(func() {
+				if _, err := a.Mutex(fmt.Sprint("l", i)).Lock(ctx); !errors.Is(err, context.Canceled) {
+					w.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		close(silent)
+		time.Sleep(10 * time.Second)
+		if n := creates.Load(); n > 70 { // what was in flight, and its deletes
+			w.Errorf("%d transactions after all calls had given up", n)
+		}
+		w.empty()
 	})
 }

@@ -1,4 +1,4 @@
-// RWMutex: sharing, order, downgrade, dead readers and writers, cost.
+// RWMutex: sharing, order, downgrade.
 
 package lock_test
 
@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,88 +26,24 @@ func (w *world) rw(label string) *lock.RWMutex {
 
 // queueOf makes a new client for each role join the queue of "x": "r" reads, "w" writes. The
 // client's label is the role and its position in roles.
-func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.CancelFunc) {
+func (w *world) queueOf(roles string) (queue []<-chan taken) {
 	w.Helper()
 	for i, role := range roles {
-		ctx, cancel := context.WithCancel(w.ctx)
 		m := w.rw(fmt.Sprintf("%c%d", role, i))
 		take := m.Lock
 		if role == 'r' {
 			take = m.RLock
 		}
-		giveUp = append(giveUp, cancel)
-		queue = append(queue, w.join("x", func(context.Context) (*lock.Hold, error) { return take(ctx) }))
+		queue = append(queue, w.join("x", take))
 	}
-	return queue, giveUp
-}
-
-// TestDeadEntriesAheadOfAWriter: a writer waits behind a writer and three readers, some of them
-// dead. It does not enter while a live reader reads, and enters within five TTLs.
-func TestDeadEntriesAheadOfAWriter(t *testing.T) {
-	eachPair(t, "dead granted", [][]string{{"w0"}, {"r1"}, {"r2"}, {"r3"}, {"w0", "r2"}, {"w0", "r3"}, {"r1", "r2", "r3"}, {"w0", "r1", "r2", "r3"}}, bools, func(w *world, dead []string, granted bool) {
-		first := w.take(w.rw("first").Lock)
-		queue, _ := w.queueOf("wrrrw")
-		labels := []string{"w0", "r1", "r2", "r3"}
-		if granted {
-			w.unlock(first)
-			time.Sleep(time.Second)
-		}
-		for _, label := range dead {
-			w.kill(label)
-		}
-		since := time.Now()
-		if !granted {
-			w.unlock(first)
-		}
-		for i, label := range labels {
-			if slices.Contains(dead, label) {
-				continue
-			}
-			h := w.await(queue[i]).hold
-			if i > 0 {
-				time.Sleep(ttl)
-				w.waits(queue[4])
-			}
-			w.unlock(h)
-		}
-		got := w.await(queue[4])
-		atMost(w, "took", got.at.Sub(since), 5*ttl)
-		w.unlock(got.hold)
-		var late sync.WaitGroup // the clients reconnect, and queue again
-		for i, label := range labels {
-			if slices.Contains(dead, label) && (i > 0 || !granted) {
-				late.Go(func() { w.unlock(w.await(queue[i]).hold) })
-			}
-			w.Heal(label)
-		}
-		late.Wait()
-		time.Sleep(ttl)
-		w.empty()
-	})
-}
-
-// TestDeadReadersAndWriters: a dead reader or writer blocks for its TTL and the grace, and no
-// longer.
-func TestDeadReadersAndWriters(t *testing.T) {
-	each(t, "write", bools, func(w *world, write bool) {
-		a, b := w.rw("a"), w.rw("b")
-		first, second := a.RLock, b.Lock
-		if write {
-			first, second = a.Lock, b.RLock
-		}
-		h := w.take(first)
-		ch := w.join("x", second)
-		got := w.outlived("a", h, ch, 0, 30*time.Millisecond)
-		w.Heal("a")
-		w.finish(got.hold)
-	})
+	return queue
 }
 
 // TestReaderThatALaggingServerHides: if a waiting writer's session moves to a server that does not
 // show the readers' entries yet, the writer still waits for them.
 func TestReaderThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		queue, _ := w.queueOf("rrr")
+		queue := w.queueOf("rrr")
 		readers := w.expectEach(queue...)
 		last := w.dial("last", riding())
 		writer := w.join("x", last.RWMutex("x").Lock)
@@ -140,29 +74,6 @@ func TestReaderThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestDowngrade: after a Downgrade the first waiting reader enters. The writer behind it waits
-// until all readers have unlocked. Renewals do not undo the downgrade.
-func TestDowngrade(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.rw("a")
-		h := w.take(a.Lock)
-		token := h.Token()
-		queue, _ := w.queueOf("rwr")
-		w.waits(queue[0])
-		for range 2 {
-			mustBe(t, a.Downgrade(w.ctx, h), nil)
-			isTrue(t, h.Remaining() != 0 && h.Token() == token, "downgraded, the hold is valid: %v, its token %v, was %v", h.Remaining() > 0, h.Token(), token)
-		}
-		r := w.expect(queue[0]).hold
-		mustBe(t, second(a.Lock(h.Context())), lock.ErrUpgrade)
-		time.Sleep(3 * ttl)
-		w.waits(queue[1], queue[2])
-		w.unlock(h)
-		w.waits(queue[1])
-		w.handOver(r, queue[1:]...)
-	})
-}
-
 // TestDowngradeBesideALocalWriter: a goroutine of the same client waits to write. It gets no entry that
 // others read beside.
 func TestDowngradeBesideALocalWriter(t *testing.T) {
@@ -188,7 +99,7 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.rw("a")
 		h := w.take(a.Lock)
-		reader, _ := w.queueOf("r")
+		reader := w.queueOf("r")
 		w.kill("a")
 		ctx := w.limited(time.Second)
 		mustBe(t, a.Downgrade(ctx, h), context.DeadlineExceeded)
@@ -297,7 +208,7 @@ func TestRWMutexDo(t *testing.T) {
 func TestReadersThatWaited(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		first := w.take(w.rw("first").Lock)
-		readers, _ := w.queueOf(strings.Repeat("r", 40))
+		readers := w.queueOf(strings.Repeat("r", 40))
 		writer := w.join("x", w.rw("w").Lock)
 		before := w.totals()["getChildren2"]
 		w.unlock(first)
@@ -319,7 +230,7 @@ func TestReadWriteLockOfCurator(t *testing.T) {
 		w.create(z, "/locks/x", "", 0)
 		write := w.create(z, "/locks/x/_c_f8b2-__WRIT__", "", zk.FlagEphemeral|zk.FlagSequence)
 		sequence := write[len(write)-10:]
-		queue, _ := w.queueOf("wr")
+		queue := w.queueOf("wr")
 		read := w.create(z, "/locks/x/_c_f8b3-__READ__"+sequence, "", zk.FlagEphemeral)
 		w.remove(z, write)
 		time.Sleep(time.Second)

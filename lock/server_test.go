@@ -111,11 +111,13 @@ func TestServerCheckIsDenied(t *testing.T) {
 	})
 }
 
-// TestDialEndsDuringTheServersCheck: if the context of Dial ends during the check of the server,
-// Dial returns within 200 ms.
+// TestDialEndsDuringTheServersCheck: if the context of Dial ends during the check of the server, or before
+// there is a session, Dial returns within 200 ms.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
-	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}}, func(w *world, f locktest.Fault) {
-		w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f)
+	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}, {}}, func(w *world, f locktest.Fault) {
+		if w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f); f == (locktest.Fault{}) {
+			w.ok(w.Partition("a"))
+		}
 		ctx := w.limited(time.Second)
 		began := time.Now()
 		c, err := lock.Dial(ctx, w.Servers(), w.options("a")...)
@@ -229,6 +231,10 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 // even if go-zookeeper has no name for it. The code is that of a whole request, or of an operation
 // of a transaction.
 func TestAnswersHaveMeanings(t *testing.T) {
+	subtest(t, "no such scheme", locktest.Options{}, func(w *world) {
+		c := w.dial("c", lock.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "bogus", ID: "me"}))
+		fails(t, second(c.Mutex("y").Lock(w.ctx)), zk.ErrInvalidACL, "create an entry below /locks/y")
+	})
 	for code, meaning := range map[int32]string{codeQuota: "a quota is exceeded", -119: "the server is read-only", -1: "the server failed", -120: "no ephemeral node in a local session"} {
 		subtest(t, meaning, locktest.Options{}, func(w *world) {
 			a := w.client("a")
@@ -240,7 +246,10 @@ func TestAnswersHaveMeanings(t *testing.T) {
 				mustSay(w, err, `election "e": `, meaning, fmt.Sprint(code))
 			}
 			w.Intercept(nil)
-			w.finish(w.lock(a, "x"))
+			h := w.lock(a, "x")
+			w.fault(leaves(h), locktest.Fault{Code: code})
+			mustSay(w, h.Unlock(), `unlock "x"`, "delete "+h.EntryPath(), fmt.Sprint(code))
+			w.empty() // the retry has deleted the entry
 		})
 	}
 }

@@ -294,31 +294,6 @@ func TestTxnInDoubt(t *testing.T) {
 	})
 }
 
-// TestUnlockDuringTxn: a transaction that is in flight during Unlock is applied before Unlock
-// returns, or not at all.
-func TestUnlockDuringTxn(t *testing.T) {
-	each(t, "fault", []locktest.Fault{
-		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {Code: codeQuota},
-	}, func(w *world, f locktest.Fault) {
-		w.makeApp()
-		a := w.dial("a")
-		h := w.lock(a, "x")
-		hit := w.fault(txns, f)
-		result := async(func() error { return h.Txn(w.ctx, add()) })
-		w.until("the transaction is on its way", hit)
-		w.unlock(h)
-		left := w.added()
-		switch err := <-result; {
-		case err == nil && left != 1, err != nil && left != 0 && !errors.Is(err, lock.ErrInDoubt):
-			t.Errorf("%v, and %d nodes", err, left)
-		case err != nil && f.Code == 0:
-			mustBe(t, err, lock.ErrUnlocked)
-		}
-		w.empty()
-		equal(t, "applied, and not after the unlock", w.added(), left)
-	})
-}
-
 // TestTxnThatBreaksTheConnection: if the connection ends at each of five attempts, as with a
 // transaction that is too large for the server, Txn returns ErrUnavailable, and nothing is applied.
 func TestTxnThatBreaksTheConnection(t *testing.T) {
@@ -346,25 +321,6 @@ func TestTxnOverAnOutage(t *testing.T) {
 		mustBe(t, err, context.DeadlineExceeded)
 		isTrue(t, !errors.Is(err, lock.ErrInDoubt), "nothing was sent: %v", err)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // the transaction ends with the hold
-	})
-}
-
-// TestUnsentTxnIsDropped: a transaction waits for a session when its hold is unlocked. It returns
-// ErrUnlocked at once, and is not sent later. The Unlock does not wait for it.
-func TestUnsentTxnIsDropped(t *testing.T) {
-	withApp(t, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		w.kill("a")
-		w.Cut("a")
-		time.Sleep(time.Second)
-		done := async(func() error { return h.Txn(w.ctx, add()) })
-		hasNotCome(w, done)
-		unlocked := async(h.Unlock)
-		mustBe(w, hasCome(w, done), lock.ErrUnlocked)
-		w.Heal("a")
-		w.ok(<-unlocked)
-		equal(w, "nodes added", w.added(), 0)
-		w.empty()
 	})
 }
 
