@@ -299,19 +299,6 @@ func TestDetachDoesNotHideABreak(t *testing.T) {
 	})
 }
 
-// TestBreakAWaiter: a waiter whose entry is force-released queues again at the end.
-func TestBreakAWaiter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
-		h := w.lock(a, "x")
-		broken, behind := w.queue(w.ctx, b, "x"), w.queue(w.ctx, d, "x")
-		w.ok(w.breaks(c, w.entries("x")[1].Path).Wait(w.ctx, terms))
-		next := w.pass(h, behind)
-		w.waits(broken)
-		w.unlock(w.pass(next, broken))
-	})
-}
-
 // TestBreakOfAttachedWaiter: if the entry of an attached waiter is force-released, Attach returns
 // ErrRemoved, and the entry is deleted.
 func TestBreakOfAttachedWaiter(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,63 +97,6 @@ func TestAmbiguousPurge(t *testing.T) {
 		w.sole(got.hold)
 		w.Heal("a")
 		w.finish(got.hold)
-	})
-}
-
-// readBackRefused lets the next write of the hold's entry be applied but loses the reply, and
-// refuses the next read of the entry with code. hit reports whether the read was refused.
-func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit func() bool) {
-	lost := false
-	var refused atomic.Bool
-	w.Intercept(func(r locktest.Request) locktest.Fault {
-		switch {
-		case r.Label != label || !touches(r, pathOf(h)):
-		case !lost && mutates(r, label):
-			lost = true
-			return locktest.Fault{Drop: locktest.AfterApply}
-		case lost && r.Op == "getData" && !refused.Swap(true):
-			return locktest.Fault{Code: code}
-		}
-		return locktest.Fault{}
-	})
-	return refused.Load
-}
-
-// TestShorteningThatCannotBeReadBack: if the outcome of an Extend to a shorter lease is unknown,
-// the hold ends with the shorter lease, because the entry may already have it. An Extend to a
-// longer lease changes nothing before it is acknowledged.
-func TestShorteningThatCannotBeReadBack(t *testing.T) {
-	each(t, "code", []int32{codeNoAuth, codeQuota}, func(w *world, code int32) {
-		a, b := w.client("a"), w.client("b")
-		h := w.lock(a, "x")
-		ended := w.end(h)
-		hit := w.readBackRefused("a", h, code)
-		ctx := w.limited(3 * ttl)
-		const short = 2 * time.Second
-		sent := time.Now()
-		go h.Extend(ctx, short)
-		w.until("the read-back is refused", hit)
-		settle()
-		atMost(w, "what remains of the shortened lease", h.Remaining(), short)
-		w.kill("a")
-		go h.Extend(ctx, ttl)
-		got := w.await(w.queue(w.ctx, b, "x"))
-		atMost(w, "the next one entered after", got.at.Sub(sent), short+grace+ttl/3+time.Second)
-		w.inTurn(ended, got)
-		w.unlock(got.hold)
-	})
-}
-
-// TestRenewalThatCannotBeReadBackAtFirst: the reply to a renewal is lost, and the first read of the
-// entry is refused. The hold stays valid, because the client remembers the bytes it wrote and
-// recognizes them in a later read.
-func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
-	each(t, "code", []int32{codeNoAuth, codeQuota}, func(w *world, code int32) {
-		h := w.lock(w.client("a"), "x")
-		w.until("the read-back is refused", w.readBackRefused("a", h, code))
-		time.Sleep(3 * ttl)
-		w.alive(h)
-		w.finish(h)
 	})
 }
 
@@ -320,46 +262,33 @@ func (w *world) applyLate(z *zk.Conn, label string, names ...string) (gone func(
 }
 
 // TestCreateAppliedLate: if a client's create is applied after the client has joined again or given
-// up, the client deletes the late entry when a waiter or a TryLock finds it.
+// up, the client deletes the late entry when the waiter behind it or a TryLock finds it.
 func TestCreateAppliedLate(t *testing.T) {
-	each(t, "seen", []string{"by the waiter behind it", "by a later waiter"}, func(w *world, seen string) {
+	each(t, "given up", bools, func(w *world, givenUp bool) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
 		w.unlock(w.lock(b, "other"))
+		if givenUp {
+			gone, late := w.applyLate(z, "b", "x")
+			mustBe(w, second(b.Mutex("x").Lock(w.limited(5*time.Millisecond))), context.DeadlineExceeded)
+			w.until("the entry is gone", gone)
+			time.Sleep(sessionTimeout)
+			late()
+			mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+			w.empty()
+			return
+		}
 		h := w.lock(a, "x")
 		gone, late := w.applyLate(z, "b", "x")
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		w.until("the entry is gone", gone)
-		if seen == "by the waiter behind it" {
-			w.until("it joins again", w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, late))
-			w.until("it waits", func() bool { return len(w.entries("x")) >= 2 })
-		} else {
-			w.until("it has joined again", func() bool { return len(w.entries("x")) == 2 })
-			time.Sleep(ttl)
-			late()
-			w.hasEntries("x", 3)
-			ctx := w.limited(time.Second)
-			_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // joins with its own entry
-			mustBe(w, err, lock.ErrHeld)
-		}
+		w.until("it joins again", w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, late))
+		w.until("it waits", func() bool { return len(w.entries("x")) >= 2 })
 		time.Sleep(time.Second)
 		w.hasEntries("x", 2)
 		w.waits(ch)
-		w.unlock(h)
-		got := w.expect(ch)
-		w.sole(got.hold)
-		w.finish(got.hold)
-	})
-	subtest(t, "after the caller gave up", locktest.Options{}, func(w *world) {
-		a, z := w.client("a"), w.raw("other")
-		w.unlock(w.lock(a, "other"))
-		gone, late := w.applyLate(z, "a", "x")
-		ctx := w.limited(5 * time.Millisecond)
-		mustBe(w, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
-		w.until("the entry is gone", gone)
-		time.Sleep(sessionTimeout)
-		late()
-		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
-		w.empty()
+		got := w.pass(h, ch)
+		w.sole(got)
+		w.finish(got)
 	})
 }
 

@@ -69,28 +69,6 @@ func TestClocksRunWrong(t *testing.T) {
 	}
 }
 
-// TestWallClockSetForward: a forward step of the wall clock counts as elapsed time, because it may
-// be a suspend. If the lease has ended only by the step, a renewal confirms the hold.
-func TestWallClockSetForward(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c := newClock(0, 0)
-		a := w.client("a", lock.WithClock(c.now))
-		h := w.lock(a, "x")
-		w.alive(h)
-		c.step(ttl / 5)
-		inRange(t, "remaining", h.Remaining(), ttl/2, ttl-ttl/5)
-		c.step(ttl)
-		equal(t, "remaining after a suspend that was longer than the lease", h.Remaining(), 0)
-		again, err := a.Mutex("x").TryLock(h.Context()) // after a renewal has confirmed the hold
-		w.ok(err)
-		w.unlock(again)
-		w.alive(h)
-		equal(w, "renewals", a.Stats().Renewals, 1)
-		mustBe(w, second(a.Mutex("x").TryLock(h.Context())), nil)
-		w.unlock(h)
-	})
-}
-
 // TestSuspendedHolder: the holder's machine sleeps while another client enters. Afterwards the hold
 // has ended for Remaining, Err and Unlock, although the machine's monotonic clock shows much time
 // left.
@@ -408,40 +386,4 @@ func TestExpiryIsTold(t *testing.T) {
 		}
 		w.unlock(h)
 	})
-}
-
-// TestDeadCandidateBehindANewLeader: a candidate dies, ZooKeeper's leader changes to one whose clock is
-// an hour behind, and the observer's session ends. In its new session the observer cannot tell by the
-// stamps that the candidate has died. It tells by its own clock, if it asks again on the same Election.
-func TestDeadCandidateBehindANewLeader(t *testing.T) {
-	for _, same := range bools {
-		subtest(t, fmt.Sprint("on the same Election ", same), locktest.Options{Members: 3, ElectionTime: election}, func(w *world) { deadCandidate(w, same) })
-	}
-}
-
-func deadCandidate(w *world, same bool) {
-	w.ok(w.SetClock(w.Leader(), time.Hour))
-	a := w.dial("a")
-	h := w.leads(w.campaign(w.ctx, a, "a"), "a", a)
-	w.campaign(w.ctx, w.dial("b"), "b")
-	w.until("both are candidates", func() bool { return len(w.entries("x")) == 2 })
-	w.kill("b")
-	w.elect(0)
-	time.Sleep(ttl) // a renews its lease under the new leader
-	w.ExpireLabel("a")
-	election := a.Election("x")
-	gone := func() bool {
-		if !same {
-			election = a.Election("x")
-		}
-		all, err := election.Candidates(w.ctx)
-		w.ok(err)
-		return len(all) == 1
-	}
-	begun := time.Now()
-	for time.Since(begun) < 2*blocked && !gone() {
-		time.Sleep(ttl / 3)
-	}
-	isTrue(w, gone() == same, "after %v the candidate has gone: %v", time.Since(begun), !same)
-	w.unlock(h)
 }

@@ -73,35 +73,21 @@ func TestDetachAndAttach(t *testing.T) {
 // TestAmbiguousDetach: whatever fault hits the detaching write, or the renewal before it, the ticket
 // is valid. No other client enters before the attached hold is unlocked.
 func TestAmbiguousDetach(t *testing.T) {
-	eachMishap(t, "what", []string{"detach", "detach with a waiter", "renewal"}, func(w *world, what string, i int) {
+	eachMishap(t, "renewal", bools, func(w *world, renewal bool, i int) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
-		var waiter <-chan taken
-		var ticket lock.Ticket
-		switch what {
-		case "renewal":
-			w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
-			ticket = w.detach(h, 0)
-		case "detach with a waiter":
-			waiter = w.queue(w.ctx, b, "x")
-			fallthrough
-		default:
-			hit := w.mishap(i, "a", writes("a", pathOf(h)))
-			if ticket = w.detach(h, 0); !hit() {
-				t.Fatal("there was no mishap")
-			}
+		waiter := w.queue(w.ctx, b, "x")
+		hit := w.mishap(i, "a", writes("a", h.EntryPath()))
+		if renewal {
+			w.until("a renewal", hit)
 		}
+		ticket := w.detach(h, 0)
+		mustBeTrue(w, hit(), "there was no mishap")
 		got := w.attach(c, ticket)
-		if waiter == nil {
-			time.Sleep(2 * ttl)
-			w.sole(got)
-		}
+		time.Sleep(2 * ttl)
 		w.alive(got)
-		w.unlock(got)
-		if waiter != nil {
-			w.unlock(w.await(waiter).hold)
-		}
-		w.empty()
+		w.waits(waiter)
+		w.handOver(got, waiter)
 	})
 }
 
@@ -180,33 +166,6 @@ func TestDetachWithAContextOfTheHold(t *testing.T) {
 		mustBe(w, err, lock.ErrDetached)
 		w.Heal("a")
 		w.finish(w.attach(b, ticket))
-	})
-}
-
-// TestDetachThatIsNotConfirmed: a Detach that cannot be confirmed returns a ticket and an
-// UnlockError. Attach succeeds once the write is applied, or else once the lease and the grace have
-// ended.
-func TestDetachThatIsNotConfirmed(t *testing.T) {
-	each(t, "heals", bools, func(w *world, heals bool) {
-		a, c := w.client("a"), w.client("c")
-		h := w.lock(a, "x")
-		died := w.die("a", pathOf(h))
-		ctx := w.limited(time.Second)
-		ticket, err := h.Detach(ctx, 0)
-		var unconfirmed *lock.UnlockError
-		mustBeTrue(w, errors.As(err, &unconfirmed) && !ticket.IsZero(), "detach while cut off: %v, %v", ticket, err)
-		mustBe(w, err, context.DeadlineExceeded)
-		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
-		w.waits(ch)
-		if heals {
-			w.Heal("a")
-		}
-		got := w.await(ch)
-		equal(w, "attached before the end of the lease", got.at.Before(time.UnixMilli(died.end).Add(grace)), heals)
-		w.Heal("a")
-		time.Sleep(2 * ttl) // late writes must not harm it
-		w.alive(got.hold)
-		w.finish(got.hold)
 	})
 }
 

@@ -380,36 +380,6 @@ func TestHigherCandidateGivesUp(t *testing.T) {
 	}
 }
 
-// TestFirstCandidateOfAll: observers see the first candidate as the leader from the creation of its
-// entry. The first candidate leads, although a candidate of a higher priority joins before the
-// first one has the reply to its create.
-func TestFirstCandidateOfAll(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		seen := w.observe(w.ctx, w.dial("observer"))
-		w.SetLatency(func(label, _ string) time.Duration {
-			if label == "a" {
-				return 100 * time.Millisecond
-			}
-			return latency
-		})
-		first := w.campaign(w.ctx, a, "1a")
-		second := w.campaign(w.ctx, b, "2b", 2)
-		seen.is(t, "-", "1a")
-		select {
-		case <-first:
-			t.Fatal("it has heard of its own create already")
-		default:
-		}
-		h := w.await(first).hold
-		time.Sleep(time.Second)
-		w.alive(h)
-		w.waits(second)
-		seen.is(t, "-", "1a")
-		w.handOver(h, second)
-	})
-}
-
 // TestNoYieldToADamagedCandidate: a candidate does not yield to a damaged entry, because the entry
 // may have no owner.
 func TestNoYieldToADamagedCandidate(t *testing.T) {
@@ -675,15 +645,15 @@ func TestLeaderDeadForLong(t *testing.T) {
 	})
 }
 
-// TestFirstCandidateWhoseReplyIsLost: the reply to the first candidate's create is lost, and a
+// TestFirstCandidateWhoseReplyIsLost: the reply to the first candidate's create is lost or late, and a
 // candidate of a higher priority joins. Observers see each leader in the order of leadership, and
 // no other candidate.
 func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
-	forEachMishap(t, func(w *world, mishap int) {
+	run := func(w *world, befall func()) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(a, "warm"))
 		seen := w.observe(w.ctx, w.dial("observer"))
-		w.mishap(mishap, "a", joins)
+		befall()
 		first := start(func() (*lock.Hold, error) { return holdOf(a.Election("x").Campaign(w.ctx, "1a")) })
 		time.Sleep(10 * latency)
 		second := start(func() (*lock.Hold, error) {
@@ -700,5 +670,9 @@ func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
 		told := slices.DeleteFunc(seen.values(), func(v string) bool { return v == "-" })
 		isTrue(w, slices.Equal(told, led), "observed %q, led %q", told, led)
 		w.empty()
+	}
+	forEachMishap(t, func(w *world, mishap int) { run(w, func() { w.mishap(mishap, "a", joins) }) })
+	subtest(t, "late", locktest.Options{}, func(w *world) {
+		run(w, func() { w.fault(joins, locktest.Fault{DelayReply: 100 * time.Millisecond}) })
 	})
 }

@@ -49,54 +49,6 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 	})
 }
 
-// TestOthersWaitForOneWindow: other clients wait for at most one window and one hold. This is
-// tested for short and long holds, and for holds whose Extend is in flight at each unlock.
-func TestOthersWaitForOneWindow(t *testing.T) {
-	type variant struct {
-		held     time.Duration
-		extended bool
-	}
-	forEach(t, slow, map[string]variant{
-		"short holds": {held: window / 5}, "long holds": {held: 3 * window},
-		"extended holds": {held: time.Millisecond, extended: true},
-	}, func(w *world, test variant) {
-		a, b := w.dial("a", riding()), w.dial("b", riding())
-		h := w.lock(a, "x")
-		line := w.line(w.ctx, a, "x", 40)
-		begun := time.Now()
-		other := w.queue(w.ctx, b, "x")
-		done := make(chan int)
-		go func() {
-			handoffs := 0
-			for entry := h.EntryPath(); handoffs < len(line); handoffs++ {
-				if test.extended {
-					go h.Extend(w.ctx, ttl)
-				}
-				time.Sleep(test.held)
-				w.unlock(h)
-				if h = w.await(line[handoffs]).hold; h.EntryPath() != entry {
-					break
-				}
-			}
-			if handoffs == len(line) { // all waiters had the lock before the window ended
-				w.unlock(h)
-			}
-			done <- handoffs
-		}()
-		got := w.await(other)
-		waited, most := got.at.Sub(begun), window+test.held+20*time.Millisecond
-		isTrue(t, waited <= most, "the other client waited for %v, want at most %v", waited, most)
-		w.unlock(got.hold)
-		handoffs := <-done
-		isTrue(t, handoffs >= 1 || test.held >= window, "no goroutine of the client was before the other client")
-		if handoffs < len(line) {
-			w.inOrder(h, line[handoffs+1:]...)
-		}
-		mustBe(t, a.Close(), nil)
-		w.empty()
-	})
-}
-
 // TestWindowOnALaggingServer: an entry is unlocked while a write of it is in flight, and the server answers
 // seconds later. Other clients wait for the window, and not for the answer.
 func TestWindowOnALaggingServer(t *testing.T) {
@@ -542,8 +494,7 @@ func TestTokensRiseAfterTheLastHandoff(t *testing.T) {
 }
 
 // TestListenersOfEndedEntriesAreForgotten: after Revoked was called for a hold, the client forgets
-// the hold's entry once the entry has ended. This also holds if the entry ends although a local
-// waiter is there, or if a reader gives up at the grant.
+// the hold's entry once the entry has ended, also if a local waiter is there.
 func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	forgotten := func(w *world, a *lock.Client, most int) {
 		for range 2 { // a later end removes the records of old ones
@@ -583,45 +534,6 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			isTrue(w, last.EntryPath() != h.EntryPath(), "the entry was handed on")
 			w.unlock(last)
 		}
-		forgotten(w, a, 1)
-	})
-	subtest(t, "it is given up as it is granted", locktest.Options{}, func(w *world) {
-		var giveUp atomic.Pointer[context.CancelFunc]
-		clk := newClock(0, 0)
-		a := w.dial("a", riding(), lock.WithClock(func() (time.Duration, time.Duration) {
-			if f := giveUp.Load(); f != nil && calledBy("(*placed).serve") && giveUp.CompareAndSwap(f, nil) {
-				(*f)()
-			}
-			return clk.now()
-		}))
-		b := w.dial("b")
-		w.unlock(w.lock(a, "other"))
-		canceled := 0
-		for range 20 {
-			theirs := w.take(b.RWMutex("x").Lock)
-			ctx, cancel := context.WithCancel(w.ctx)
-			var readers []<-chan taken
-			for _, ctx := range []context.Context{w.ctx, ctx} {
-				readers = append(readers, start(func() (*lock.Hold, error) {
-					h, err := a.RWMutex("x").RLock(ctx)
-					if err == nil {
-						h.Revoked()
-						w.unlock(h)
-					}
-					return h, err
-				}))
-				settle()
-			}
-			giveUp.Store(&cancel)
-			w.unlock(theirs)
-			mustBe(w, (<-readers[0]).err, nil)
-			if got := <-readers[1]; got.err != nil { // this reader gave up before it entered
-				mustBe(w, got.err, context.Canceled)
-				canceled++
-			}
-			time.Sleep(time.Second)
-		}
-		isTrue(w, canceled != 0, "none has given up as it was granted")
 		forgotten(w, a, 1)
 	})
 }
@@ -702,42 +614,6 @@ func TestLostEntryWithLocalWaiters(t *testing.T) {
 		next := w.await(ch)
 		atMost(w, "the next one has the lock after", next.at.Sub(ended.wait()), 20*time.Millisecond)
 		w.finish(next.hold)
-	})
-}
-
-// TestExchangeInDoubt: if the reply to an exchange of entries is lost, the local waiters enter in
-// order. If they give up or the client closes, they leave no entry. The other contender never waits
-// for a lease, and at the end no entry has to expire.
-func TestExchangeInDoubt(t *testing.T) {
-	eachMishap(t, "then", []string{"they wait on", "they give up", "the client closes"}, func(w *world, then string, i int) {
-		a, b := w.dial("a", riding()), w.dial("b")
-		h := w.lock(a, "x")
-		ctx, giveUp := context.WithCancel(w.ctx)
-		defer giveUp()
-		other := w.queue(w.ctx, b, "x")
-		time.Sleep(window)
-		line := w.line(ctx, a, "x", 2)
-		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && leaves(h)(r) && joins(r) })
-		begun := time.Now()
-		w.unlock(h)
-		w.until("the mishap", hit)
-		switch then {
-		case "they wait on":
-			w.inOrder(w.await(other).hold, line...)
-		case "they give up":
-			giveUp()
-		default:
-			mustBe(w, a.Close(), nil)
-		}
-		if then != "they wait on" {
-			for _, ch := range line {
-				isTrue(w, w.outcome(ch).err != nil, "a waiter that has given up has the lock")
-			}
-			w.unlock(w.await(other).hold)
-		}
-		w.until("no entry is left", func() bool { return len(w.entries("x")) == 0 })
-		atMost(w, "an entry of no waiter was in the way: it took", time.Since(begun), ttl)
-		w.empty()
 	})
 }
 

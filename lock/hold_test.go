@@ -277,21 +277,6 @@ func TestTryDo(t *testing.T) {
 	})
 }
 
-// TestUnlockOutlivesItsContext: Unlock succeeds after the end of the caller's context, and over an
-// outage that is shorter than the unlock timeout.
-func TestUnlockOutlivesItsContext(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithPolicies(policies{TTL: 6 * ttl, Grace: grace}))
-		ctx, cancel := context.WithCancel(w.ctx)
-		h, err := a.Mutex("x").Lock(ctx)
-		w.ok(err)
-		cancel()
-		w.Partition("a")
-		time.AfterFunc(lock.DefaultUnlockTimeout/2, func() { w.Heal("a") })
-		w.finish(h)
-	})
-}
-
 // TestUnlockThatIsNotConfirmed: if no server confirms an Unlock in time, Unlock returns
 // ErrUnavailable, and the client deletes the entry later.
 func TestUnlockThatIsNotConfirmed(t *testing.T) {
