@@ -149,19 +149,6 @@ func TestWriteDeniedLater(t *testing.T) {
 	})
 }
 
-// TestResizeOfAParentWithoutWrite: if the ACL forbids a client to write a lock's node, Resize
-// returns ErrDenied, and leaves no entry.
-func TestResizeOfAParentWithoutWrite(t *testing.T) {
-	each(t, "permits", []int{1, 5}, func(w *world, permits int) {
-		a := w.client("a")
-		w.unlock(w.lock(a, "y"))
-		w.createACL(w.raw("admin"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		fails(w, a.Semaphore("x", 3).Resize(w.limited(ttl), permits), lock.ErrDenied, "write /locks/x")
-		time.Sleep(2 * time.Second)
-		w.hasEntries("x", 0)
-	})
-}
-
 // TestDenied: the error names the denied request and its node.
 func TestDenied(t *testing.T) {
 	type test struct {
@@ -174,12 +161,14 @@ func TestDenied(t *testing.T) {
 	}
 	locks := func(w *world, c *lock.Client) error { return second(c.Mutex("x").Lock(w.ctx)) }
 	tries := func(w *world, c *lock.Client) error { return second(c.Mutex("x").TryLock(w.ctx)) }
+	resizes := func(w *world, c *lock.Client) error { return c.Semaphore("x", 3).Resize(w.ctx, 5) }
 	inspects := func(w *world, c *lock.Client) error { return second(admin.New(c).Inspect(w.ctx, "x")) }
 	forEach(t, locktest.Options{}, map[string]test{
 		"the root cannot be made":        {"/top/locks", zk.PermRead, "/top", locks, lock.ErrDenied, []string{"create /top/locks"}},
 		"no entry can be made":           {"/locks", zk.PermAll &^ zk.PermCreate, "/locks/x", locks, lock.ErrDenied, []string{"create an entry below /locks/x", keptOut}},
 		"nothing can be known of others": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", locks, lock.ErrDenied, []string{"read /locks/x", keptOut}},
 		"a try cannot list":              {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", tries, lock.ErrDenied, []string{"list /locks/x", keptOut}},
+		"a number cannot be written":     {"/locks", zk.PermAll &^ zk.PermWrite, "/locks/x", resizes, lock.ErrDenied, []string{"write /locks/x"}},
 		"an operator cannot read":        {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", inspects, zk.ErrNoAuth, []string{"read /locks/x"}},
 	}, func(w *world, tt test) {
 		if tt.node == "/locks/x" {
@@ -187,6 +176,8 @@ func TestDenied(t *testing.T) {
 		}
 		w.createACL(w.raw("admin"), tt.node, "", zk.WorldACL(tt.perms))
 		fails(w, tt.ask(w, w.client("a", lock.WithRoot(tt.root))), tt.is, tt.says...)
+		time.Sleep(2 * time.Second)
+		w.hasEntries("x", 0)
 	})
 }
 
@@ -357,28 +348,21 @@ func TestRenewalDenied(t *testing.T) {
 // TestWaiterThatMayNotWrite: a waiter whose entry's ACL denies writes gets ErrDenied when its lease is
 // over, whether the lock has become free meanwhile or is held. It leaves nothing behind.
 func TestWaiterThatMayNotWrite(t *testing.T) {
-	subtest(t, "free", locktest.Options{}, func(w *world) { waitsUnwritten(w, true) })
-	subtest(t, "held", locktest.Options{}, func(w *world) { waitsUnwritten(w, false) })
-}
-
-func waitsUnwritten(w *world, unlocks bool) {
-	h := w.lock(w.client("a"), "x")
-	ch := w.queue(w.ctx, w.client("b"), "x")
-	w.setACL(w.raw("admin"), w.entries("x")[1].Path, zk.WorldACL(zk.PermRead|zk.PermDelete))
-	time.Sleep(ttl * 3 / 4)
-	if unlocks {
-		w.unlock(h)
-	}
-	select {
-	case got := <-ch:
-		fails(w, got.err, lock.ErrDenied, "the own entry", keptOut)
-	case <-time.After(2 * ttl):
-		w.Fatal("it waits for ever")
-	}
-	if !unlocks {
-		w.unlock(h)
-	}
-	w.empty()
+	each(t, "free", bools, func(w *world, free bool) {
+		h := w.lock(w.client("a"), "x")
+		ch := w.queue(w.ctx, w.client("b"), "x")
+		w.setACL(w.raw("admin"), w.entries("x")[1].Path, zk.WorldACL(zk.PermRead|zk.PermDelete))
+		time.Sleep(ttl * 3 / 4)
+		if free {
+			w.unlock(h)
+		}
+		time.Sleep(2 * ttl)
+		fails(w, w.outcome(ch).err, lock.ErrDenied, "the own entry", keptOut)
+		if !free {
+			w.unlock(h)
+		}
+		w.empty()
+	})
 }
 
 // TestAnchorIsReadable: even if the ACL of WithACL denies reads to all, every client may read the
