@@ -258,7 +258,7 @@ func TestBreak(t *testing.T) {
 			}
 			time.Sleep(ttl / 2)
 			mustBe(w, h.Err(), tt.err...)
-			if isOne(h.Err(), lock.ErrBroken) {
+			if errors.Is(h.Err(), lock.ErrBroken) {
 				mustSay(w, h.Err(), "root (host node1, pid 7): it hangs")
 				mustBe(w, context.Cause(h.Context()), lock.ErrBroken)
 			}

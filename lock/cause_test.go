@@ -17,18 +17,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// unavailable returns the error of a call of a client that has no session. The client stays without
-// one.
-func (w *world) unavailable(c *lock.Client, label string) error {
-	w.Helper()
-	w.kill(label)
-	w.Cut(label)
-	settle()
-	_, err := c.Election("e").Leader(w.limited(time.Second))
-	mustBe(w, err, lock.ErrUnavailable)
-	return err
-}
-
 // refusal returns the error of a Lock whose transaction the server refused at its second operation.
 func (w *world) refusal(c *lock.Client, label string) error {
 	w.Helper()
@@ -50,7 +38,11 @@ func (w *world) causes() map[string]error {
 	mustBe(w, all["held"], lock.ErrHeld)
 	mustBe(w, all["closed"], lock.ErrClosed)
 	w.unlock(held)
-	all["unlocked"], all["unavailable"] = held.Err(), w.unavailable(b, "b")
+	w.kill("b")
+	w.Cut("b")
+	settle()
+	all["unlocked"], all["unavailable"] = held.Err(), second(b.Election("e").Leader(w.limited(time.Second)))
+	mustBe(w, all["unavailable"], lock.ErrUnavailable)
 	w.Heal("b")
 	for _, err := range []error{
 		zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNoAuth, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrConnectionClosed, zk.ErrSessionExpired,

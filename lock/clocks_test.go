@@ -222,12 +222,12 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 func TestElectionsFasterThanALease(t *testing.T) {
 	for _, how := range []string{"queues", "barges", "permits"} {
 		t.Run(how, func(t *testing.T) {
-			forEachOff(t, func(w *world, off time.Duration) { w.electsFasterThanALease(off, how) })
+			forEachOff(t, func(w *world, off time.Duration) { electsFasterThanALease(w, off, how) })
 		})
 	}
 }
 
-func (w *world) electsFasterThanALease(off time.Duration, how string) {
+func electsFasterThanALease(w *world, off time.Duration, how string) {
 	a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
 	take := func(c *lock.Client) taking {
 		switch how {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"hash/crc32"
@@ -67,11 +66,6 @@ var (
 	random  = bubble.Seeded
 	between = bubble.Between
 )
-
-// isOne reports whether the error is one of the targets.
-func isOne(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
-}
 
 // simulate runs f in virtual time, in parallel with other tests. If anything still runs at its end,
 // such as a client or a connection, the bubble fails the test. The bubble waits five seconds for

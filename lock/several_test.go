@@ -292,31 +292,48 @@ func TestAllTooLarge(t *testing.T) {
 	}
 }
 
-// TestAmbiguousLockOfAll: if the reply to the transaction that joins all locks is lost, the client
-// holds all of them with one entry each. After the unlock no node is left.
+// TestAmbiguousLockOfAll: the reply to the join of all locks, to the create of a guard, or to the join that
+// deletes the guards, is lost, or the session ends. The client holds all locks with one entry each.
+// After the unlock no node is left.
 func TestAmbiguousLockOfAll(t *testing.T) {
-	eachMishap(t, "held", bools, func(w *world, held bool, i int) {
-		a, b := w.client("a"), w.client("b")
-		w.unlockAll(w.lockAll(a, "x", "y", "z"))
-		var h *lock.Hold
-		all := a.All([]string{"x", "y", "z"})
-		take := all.TryLock
-		if held {
-			h, take = w.lock(b, "y"), all.Lock
-		}
-		hit := w.mishap(i, "a", joins)
-		ch := start(func() (*lock.Holds, error) { return take(w.ctx) })
-		w.until("the mishap", hit)
-		time.Sleep(ttl)
-		if held {
-			w.waitsAll(ch)
-			w.unlock(h)
-		}
-		hs := w.expectAll(ch)
-		w.soleAll(hs)
-		w.unlockAll(hs)
-		w.empty()
-	})
+	for _, tt := range []struct {
+		what    string
+		refused int32 // joins before
+		filter  func(locktest.Request) bool
+	}{{"join", 0, joins}, {"guard", 2, guards}, {"join with guards", 2, joins}} {
+		t.Run(tt.what, func(t *testing.T) {
+			eachMishap(t, "held", bools, func(w *world, held bool, i int) {
+				a, b := w.client("a"), w.client("b")
+				w.unlockAll(w.lockAll(a, "x", "y", "z"))
+				all := a.All([]string{"x", "y", "z"})
+				take, h := all.TryLock, (*lock.Hold)(nil)
+				if held {
+					take, h = all.Lock, w.lock(b, "y")
+				}
+				var hit atomic.Bool
+				w.refuseJoins("a", tt.refused, func(r locktest.Request) locktest.Fault {
+					if !tt.filter(r) || hit.Swap(true) {
+						return locktest.Fault{}
+					}
+					if mishaps[i].also != nil {
+						mishaps[i].also(w, "a")
+					}
+					return mishaps[i].fault
+				})
+				ch := start(func() (*lock.Holds, error) { return take(w.ctx) })
+				w.until("the mishap", hit.Load)
+				time.Sleep(ttl)
+				if held {
+					w.waitsAll(ch)
+					w.unlock(h)
+				}
+				hs := w.expectAll(ch)
+				w.soleAll(hs)
+				w.unlockAll(hs)
+				w.empty()
+			})
+		})
+	}
 }
 
 func TestAmbiguousUnlockOfAll(t *testing.T) {
@@ -543,14 +560,14 @@ func TestAllAmongShortHolds(t *testing.T) {
 	})
 }
 
-// refuseJoins makes the server refuse the client's first two joins, as if a parent had gone. then is
-// called for each later request of the client.
-func (w *world) refuseJoins(label string, then func(locktest.Request) locktest.Fault) {
+// refuseJoins makes the server refuse the client's first joins, as if a parent had gone. then is called
+// for each later request of the client. After two the client makes guards.
+func (w *world) refuseJoins(label string, first int32, then func(locktest.Request) locktest.Fault) {
 	var joined atomic.Int32
 	w.Intercept(func(r locktest.Request) locktest.Fault {
 		switch {
 		case r.Label != label:
-		case joined.Load() >= 2:
+		case joined.Load() >= first:
 			return then(r)
 		case joins(r):
 			joined.Add(1)
@@ -562,53 +579,8 @@ func (w *world) refuseJoins(label string, then func(locktest.Request) locktest.F
 
 // guards reports whether the request creates a guard: a transaction that touches a second anchor,
 // and no entry.
-func guards(r locktest.Request) bool { return anchorsIn(r) >= 2 && !joins(r) }
-
-func anchorsIn(r locktest.Request) (n int) {
-	for _, p := range r.Paths {
-		if strings.Contains(p, "/anchor-") {
-			n++
-		}
-	}
-	return n
-}
-
-// TestGuardsInDoubt: the reply to the create of a guard, or to the join that deletes the guards, is
-// lost, or the session ends. All.Lock acquires the locks, with one entry each, and no node stays.
-func TestGuardsInDoubt(t *testing.T) {
-	for what, filter := range map[string]func(locktest.Request) bool{"guard": guards, "join": joins} {
-		t.Run(what, func(t *testing.T) {
-			eachMishap(t, "free", bools, func(w *world, free bool, i int) {
-				a, b := w.client("a"), w.client("b")
-				w.unlockAll(w.lockAll(a, "x", "y", "z"))
-				var h *lock.Hold
-				if !free {
-					h = w.lock(b, "y")
-				}
-				var hit atomic.Bool
-				w.refuseJoins("a", func(r locktest.Request) locktest.Fault {
-					if !filter(r) || hit.Swap(true) {
-						return locktest.Fault{}
-					}
-					if mishaps[i].also != nil {
-						mishaps[i].also(w, "a")
-					}
-					return mishaps[i].fault
-				})
-				ch := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y", "z"}).Lock(w.ctx) })
-				w.until("the mishap", hit.Load)
-				time.Sleep(ttl)
-				if h != nil {
-					w.waitsAll(ch)
-					w.unlock(h)
-				}
-				hs := w.expectAll(ch)
-				w.soleAll(hs)
-				w.unlockAll(hs)
-				w.empty()
-			})
-		})
-	}
+func guards(r locktest.Request) bool {
+	return strings.Count(strings.Join(r.Paths, " "), "/anchor-") >= 2 && !joins(r)
 }
 
 // TestGuardsBlockNoClient: while a client has guards, others acquire each of the locks without
@@ -625,7 +597,7 @@ func TestGuardsBlockNoClient(t *testing.T) {
 	}, func(w *world, end func(w *world, a *lock.Client, giveUp func())) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
-		w.refuseJoins("a", func(r locktest.Request) locktest.Fault {
+		w.refuseJoins("a", 2, func(r locktest.Request) locktest.Fault {
 			if joins(r) {
 				return locktest.Fault{Code: codeNoNode, Op: 1}
 			}
@@ -664,7 +636,7 @@ func TestGuardsAreRefused(t *testing.T) {
 		const codeEphemeralOnLocalSession = -120
 		a := w.client("a")
 		var refused atomic.Int32
-		w.refuseJoins("a", func(r locktest.Request) locktest.Fault {
+		w.refuseJoins("a", 2, func(r locktest.Request) locktest.Fault {
 			if guards(r) {
 				refused.Add(1)
 				return locktest.Fault{Code: codeEphemeralOnLocalSession, Op: len(r.Paths) - 1}
@@ -685,7 +657,7 @@ func TestGuardedParentIsForeign(t *testing.T) {
 		a, z := w.client("a"), w.raw("other")
 		w.unlock(w.lock(a, "x"))
 		var once sync.Once
-		w.refuseJoins("a", func(r locktest.Request) locktest.Fault {
+		w.refuseJoins("a", 2, func(r locktest.Request) locktest.Fault {
 			once.Do(func() { go z.Create("/locks/y", []byte("something"), 0, zk.WorldACL(zk.PermAll)) })
 			return locktest.Fault{}
 		})
