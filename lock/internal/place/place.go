@@ -180,23 +180,6 @@ func (p *Place[E]) Hold(e E, until, since time.Duration) {
 	p.holds = append(p.holds, &hold[E]{e, since, until})
 }
 
-// Until returns the end of the window of a held entry; 0 for any other entry.
-func (p *Place[E]) Until(e E) time.Duration {
-	if h := p.holding(e); h != nil {
-		return h.until
-	}
-	return 0
-}
-
-func (p *Place[E]) holding(e E) *hold[E] {
-	for _, h := range p.holds {
-		if h.entry == e {
-			return h
-		}
-	}
-	return nil
-}
-
 // Holder returns an entry that a goroutine of the place holds, and the number of such entries.
 func (p *Place[E]) Holder() (e E, held int) {
 	if held = len(p.holds); held > 0 {
@@ -218,30 +201,34 @@ func (p *Place[E]) HeldAlone() bool {
 	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0
 }
 
-// Release returns the next step for an unlocked entry: Pass, Exchange or Leave. passable: another
-// goroutine can continue the entry, and Unlock need not wait until the entry has left. On Pass the
-// caller must call Drop. On Exchange and Leave the entry is already dropped.
-func (p *Place[E]) Release(e E, now time.Duration, passable bool) Step {
-	h := p.holding(e)
-	if h == nil {
-		return Leave
+// Release drops an unlocked entry, and returns the next step for it: Pass, Exchange or Leave. passable:
+// another goroutine can continue the entry, and Unlock need not wait until the entry has left. until is
+// the end of the entry's window.
+func (p *Place[E]) Release(e E, now time.Duration, passable bool) (next Step, until time.Duration) {
+	h := p.drop(e)
+	if h == nil || !passable || p.Shared || p.waiters.Len() == 0 {
+		return Leave, 0
 	}
-	continues := passable && !p.Shared && p.waiters.Len() > 0
-	if continues && now < h.until {
-		return Pass
+	switch {
+	case now < h.until:
+		return Pass, h.until
+	case len(p.joins) == 0:
+		return Exchange, 0
 	}
-	if p.Drop(e); continues && len(p.joins) == 0 {
-		return Exchange
-	}
-	return Leave
+	return Leave, 0
 }
 
-// Drop removes an entry that has ended, or leaves. It returns false if the entry did not belong
-// to the place.
-func (p *Place[E]) Drop(e E) bool {
-	held := len(p.holds)
-	p.holds = slices.DeleteFunc(p.holds, func(h *hold[E]) bool { return h.entry == e })
-	return len(p.holds) < held
+// Drop removes an entry that has ended. It returns false if the entry did not belong to the place.
+func (p *Place[E]) Drop(e E) bool { return p.drop(e) != nil }
+
+func (p *Place[E]) drop(e E) *hold[E] {
+	i := slices.IndexFunc(p.holds, func(h *hold[E]) bool { return h.entry == e })
+	if i < 0 {
+		return nil
+	}
+	h := p.holds[i]
+	p.holds = slices.Delete(p.holds, i, i+1)
+	return h
 }
 
 // JoinIn returns the time until the caller must begin a join although entries are held: until the

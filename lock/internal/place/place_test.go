@@ -77,13 +77,10 @@ func (h *history) do(t *testing.T, op string) {
 		}
 		joins()
 	case "unlock", "unlock!": // with !, no other goroutine may get the entry
-		step := h.Release(arg, h.now, what == "unlock")
+		step, until := h.Release(arg, h.now, what == "unlock")
 		switch step {
 		case Pass:
-			next := arg + "'"
-			until := h.Until(arg)
-			h.Drop(arg)
-			h.Hold(next, until, h.now)
+			h.Hold(arg+"'", until, h.now)
 			h.say("pass to %v", h.Next().For)
 			return
 		case Exchange:

@@ -73,7 +73,7 @@ func positionOf(names []znode.Name, self int, rules znode.Rules) position {
 // alone reports whether a new entry, of that many contenders, is the only one and need not wait for
 // more permits than there are.
 func (d *draft) alone(contenders int32) bool {
-	return contenders == 1 && d.by.Permits <= d.parent.anchor.capacity()
+	return contenders == 1 && d.by.Permits <= d.parent.anchor.Capacity()
 }
 
 // positionAtJoin returns the position of a new entry. contenders is the number of contenders right

@@ -118,7 +118,7 @@ func TestPlaceByTheReply(t *testing.T) {
 	} {
 		c := newContender(offline(new(local)), Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits})
 		d := &draft{by: c, prefix: g + "lock-"}
-		d.parent.anchor.made = 4
+		d.parent.anchor.Permits = 4
 		if got := d.positionAtJoin(znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
 			t.Errorf("%+v: %+v", tt, got)
 		}

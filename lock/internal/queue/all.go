@@ -115,7 +115,7 @@ func (a *all) resolveCreates(ctx context.Context, created lease.Created) (err er
 				}
 				j.orphan(j.d.attempt)
 				if j.e == nil {
-					j.Tasks.Go(drafts{j.d}.remove)
+					j.Tasks.Go(j.d.remove)
 				}
 			}
 			return err

@@ -59,7 +59,8 @@ func (v *view) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Duration)
 	return s.entry.Judge(knew, grace, v.Clock.Mono()-s.since)
 }
 
-// proof gets the missing proof for an unproven verdict on the write of the transaction mzxid.
+// proof gets the missing proof for an unproven verdict on the write of the transaction mzxid:
+// [clock.Clock.Prove], or a waiter's prove.
 type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 
 // assess reads an entry, decides whether it has expired, and remembers the sighting. If the verdict
@@ -88,7 +89,14 @@ func (v *view) remember(n znode.Name, s *sighting, err error) {
 func (v *view) sight(ctx context.Context, n znode.Name, watch bool, prove proof) (*sighting, error) {
 	before := v.known[n.Node]
 	for try := 0; ; try++ {
-		node, changed, err := v.read(ctx, v.path(n), watch)
+		var node zkconn.Node
+		var changed <-chan zk.Event
+		var err error
+		if watch {
+			node, changed, err = v.Conn.Watch(ctx, v.path(n))
+		} else {
+			node, err = v.Conn.Get(ctx, v.path(n))
+		}
 		if err != nil {
 			return before, err
 		}
@@ -118,15 +126,10 @@ func (v *view) sight(ctx context.Context, n znode.Name, watch bool, prove proof)
 	}
 }
 
-// byClock is a proof that samples the leader's clock, or reads the epoch's mark.
-func (v *view) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
-	return v.Clock.Prove(ctx, knew, mzxid)
-}
-
 // inTheWay returns a Blocked if the contender n is alive, as far as is known, and c cannot share the
 // lock with it.
 func (v *view) inTheWay(ctx context.Context, n znode.Name) error {
-	s, err := v.assess(ctx, n, false, v.byClock)
+	s, err := v.assess(ctx, n, false, v.Clock.Prove)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil

@@ -131,7 +131,7 @@ func (a *attachment) readEntry(ctx context.Context) error {
 	name, _ := znode.Parse(a.left.Node)
 	// Synced, because the entry may have been detached just now.
 	found, err := zkconn.Synced(ctx, a.Conn, a.path, func() (*sighting, error) {
-		return a.assess(ctx, name, true, a.byClock)
+		return a.assess(ctx, name, true, a.Clock.Prove)
 	})
 	if err == nil {
 		a.found = found

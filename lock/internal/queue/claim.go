@@ -1,9 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -32,7 +32,7 @@ func (c *contender) claim(ctx context.Context) (p parent, err error) {
 		}
 		err := c.replaceGuard(ctx, guard, &p)
 		if err != nil {
-			c.Tasks.Go(func() { c.removeGuard(guard) })
+			c.removeGuard(guard)
 			return c.unclaimable(ctx, &p, err)
 		}
 		c.lock.believe(p)
@@ -91,18 +91,15 @@ func (c *contender) readUnclaimed(ctx context.Context) (n zkconn.Node, data znod
 // transaction, so nothing is left behind.
 func (c *contender) createGuard(ctx context.Context, guard string) error {
 	create := &zk.CreateRequest{Path: guard, Acl: c.ACL, Flags: zk.FlagEphemeral}
-	_, err := c.send(ctx, create, &zk.DeleteRequest{Path: guard, Version: -1}, create)
+	ops := []any{create, &zk.DeleteRequest{Path: guard, Version: -1}, create}
+	_, err := c.send(ctx, ops...)
 	switch op, cause := zkconn.RefusedOp(err); {
 	case zkconn.OutcomeOf(err) == zkconn.Ambiguous: // the next attempt has another guard
-		c.Tasks.Go(func() { c.removeGuard(guard) })
+		c.removeGuard(guard)
 	case errors.Is(cause, zk.ErrNoNode):
 		return zkconn.Later(err)
-	case errors.Is(cause, zk.ErrNoChildrenForEphemerals):
-		return zkconn.Final(fmt.Errorf("%w: %s is ephemeral and cannot have children", ErrForeign, c.parent))
-	case errors.Is(cause, zk.ErrNoAuth) && op == 1:
-		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, c.parent))
-	case errors.Is(cause, zk.ErrNoAuth):
-		return zkconn.Final(denied("create an entry below", c.parent))
+	case op >= 0:
+		return cmp.Or(unusable(c.parent, ops[op], cause), err)
 	}
 	return err
 }
@@ -114,20 +111,20 @@ func (c *contender) replaceGuard(ctx context.Context, guard string, p *parent) e
 		return err
 	}
 	p.adopted = data.Adopted || len(n.Data) == 0
-	p.anchor.made = c.Capacity
-	replies, err := c.send(ctx,
+	p.anchor.Permits = c.Capacity
+	ops := []any{
 		&zk.DeleteRequest{Path: guard, Version: -1},
-		&zk.CreateRequest{Path: guard, Data: p.anchor.data().Encode(), Acl: c.anchorACL},
-		&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version})
+		&zk.CreateRequest{Path: guard, Data: p.anchor.Encode(), Acl: c.anchorACL},
+		&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version},
+	}
+	replies, err := c.send(ctx, ops...)
 	switch op, cause := zkconn.RefusedOp(err); {
 	case err == nil:
 		p.version, p.created, p.session = replies[2].Stat.Version, znode.Stat(*replies[2].Stat).Counter(), c.Conn.Session()
-	case errors.Is(cause, zk.ErrNoAuth) && op == 2:
-		return zkconn.Final(fmt.Errorf("%w; clients need WRITE on a lock's node", denied("write", c.parent)))
-	case errors.Is(cause, zk.ErrNoAuth):
-		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, c.parent))
 	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrBadVersion): // the session has ended, or another client was quicker
 		return zkconn.Later(err)
+	case op >= 0:
+		return cmp.Or(unusable(c.parent, ops[op], cause), err)
 	}
 	return err
 }

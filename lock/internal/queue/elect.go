@@ -85,7 +85,7 @@ func (q *Queue) Candidates(ctx context.Context, r Request, last *Sightings) ([]z
 	}
 	var entries []znode.Entry
 	for _, n := range names {
-		s, err := v.assess(ctx, n, false, v.byClock)
+		s, err := v.assess(ctx, n, false, v.Clock.Prove)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			continue

@@ -14,26 +14,26 @@ import (
 //
 // If the belief about the parent does not allow a join, or the server refuses the join, the entry
 // only leaves. Without a new entry, exchange returns nil, and the caller joins. It fails only if
-// ctx ends. If the outcome is unknown, the transaction is sent again under a new attempt, until an
-// answer is definite. E can be deleted only once, so no earlier attempt can be applied after that.
+// ctx ends. If the outcome is unknown, the entry leaves by itself, and then exchange looks for E': E
+// can be deleted only once, so the transaction cannot be applied after that.
 func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
 	defer c.HandoffFailed(before)
 	x := newExit(before)
 	defer c.close(x.lock)
 	x.deletesParent = false
-	var inDoubt drafts
-	var created lease.Created // values of the first draft in doubt
+	var created lease.Created
+	var inDoubt *draft
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		known := c.lock.believed()
-		if known.state != present || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
+		if inDoubt != nil || known.state != present || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
 			return x.attempt(ctx)
 		}
 		if err := c.Conn.Ready(ctx); err != nil {
 			return err
 		}
-		now := lease.Created{Sent: c.Clock.Local()}
-		d := c.draft(known, now.Sent)
-		m := zkconn.Member{Ops: x.ops(), Sure: 1, Sending: c.sending(&now)}
+		created.Sent = c.Clock.Local()
+		d := c.draft(known, created.Sent)
+		m := zkconn.Member{Ops: x.ops(), Sure: 1, Sending: c.sending(&created)}
 		d.share(&m)
 		replies, err := c.Conn.Share(ctx, m)
 		d.answered()
@@ -43,20 +43,17 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 			x.gone()
 			return nil
 		case err == nil:
-			c.lock.noteLeft(now.Sent.Mono)
-			e, p = d.joined(replies[1:], now, c.Clock.Local())
+			c.lock.noteLeft(created.Sent.Mono)
+			e, p = d.joined(replies[1:], created, c.Clock.Local())
 			return nil
 		case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
-			if len(inDoubt) == 0 {
-				created = now
-			}
-			inDoubt = append(inDoubt, d)
+			inDoubt = d
 		}
 		return x.refused(ctx, err)
 	})
-	if err == nil && e == nil && len(inDoubt) > 0 { // an earlier attempt may have been applied
-		if e, err = c.resolveCreate(ctx, created, inDoubt...); zkconn.OutcomeOf(err) == zkconn.Retryable {
-			err = nil // no attempt was applied, and none can be any more
+	if err == nil && inDoubt != nil {
+		if e, err = c.resolveCreate(ctx, created, inDoubt); zkconn.OutcomeOf(err) == zkconn.Retryable {
+			err = nil // the transaction was not applied
 		}
 		inDoubt = nil
 	}
@@ -72,10 +69,8 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	} else {
 		before.CheckParentLater()
 	}
-	for _, d := range inDoubt {
-		c.orphan(d.attempt)
-	}
-	if len(inDoubt) > 0 {
+	if inDoubt != nil {
+		c.orphan(inDoubt.attempt)
 		c.Tasks.Go(inDoubt.remove)
 	}
 	if ctx.Err() == nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
@@ -67,22 +66,16 @@ func (a *all) doubtGuards() {
 // later.
 func (a *all) unguard() {
 	for _, j := range a.each {
-		if j.guard == "" {
-			continue
+		if j.guard != "" {
+			j.removeGuard(j.guard)
+			j.guard, j.guarded = "", false
 		}
-		guard, c := j.guard, j.contender
-		j.guard, j.guarded = "", false
-		a.Tasks.Go(func() { c.removeGuard(guard) })
 	}
 }
 
+// removeGuard deletes a guard in the background, unless a claim whose reply was lost has made it the
+// anchor.
 func (c *contender) removeGuard(guard string) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
-	defer cancel()
-	// A claim whose reply was lost has made the guard the anchor.
-	err := lease.DeleteIf(ctx, c.Conn, guard, func(n zkconn.Node) bool { return n.Stat.EphemeralOwner != 0 })
-	if err != nil {
-		c.Log.Debug().Err(err).Str("lock", c.Lock).Str("guard", guard).Msg("a guard could not be deleted; it ends with the session")
-	}
-	c.tidy.checkLater(c.parent, c.KeepParent)
+	c.removeIf(guard, c.KeepParent, c.patience(&c.Terms), func(n zkconn.Node) bool { return n.Stat.EphemeralOwner != 0 },
+		"a guard could not be deleted; it ends with the session")
 }

@@ -46,9 +46,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
-	switch p.Release(e, q.Clock.Mono(), e.Passable(q.Conn.Session()) && q.Closing.Err() == nil) {
+	switch next, until := p.Release(e, q.Clock.Mono(), e.Passable(q.Conn.Session()) && q.Closing.Err() == nil); next {
 	case place.Pass:
-		p.pass(e)
+		p.pass(e, until)
 		return true
 	case place.Exchange:
 		if !e.Quiet() { // Unlock waits until no write in flight can be applied any more
@@ -60,11 +60,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 	return false
 }
 
-// pass gives an unlocked entry to the first waiter. If a write is in flight, a join awaits that.
-// lock.mu is held.
-func (p *placed) pass(e *Entry) {
-	until := p.Until(e)
-	p.Drop(e)
+// pass gives an unlocked entry to the first waiter, until the end of its window. If a write is in flight,
+// a join awaits that. lock.mu is held.
+func (p *placed) pass(e *Entry, until time.Duration) {
 	if n, err := e.successor(noWait); err == nil {
 		p.serve(n, until) // if the lease has ended just now, goOn begins a join
 	} else {

@@ -47,13 +47,13 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	c.lock.drafts.Add(1)
 	switch p.state {
 	case absent:
-		d.parent.kind, d.parent.generation, d.parent.anchor.made = c.Kind, c.newID(), c.Capacity
+		d.parent.kind, d.parent.generation, d.parent.anchor.Permits = c.Kind, c.newID(), c.Capacity
 		d.acquired = c.Clock.Millis(sent) // the client that creates the parent is alone
 		d.prefix = c.prefix(d.parent.generation)
 		data := d.parent.data()
 		d.ops, d.at = []any{
 			&zk.CreateRequest{Path: c.parent, Data: data, Acl: c.ACL},
-			&zk.CreateRequest{Path: anchorPath(c.parent, d.parent.generation), Data: d.parent.anchor.data().Encode(), Acl: c.anchorACL},
+			&zk.CreateRequest{Path: anchorPath(c.parent, d.parent.generation), Data: d.parent.anchor.Encode(), Acl: c.anchorACL},
 			d.entry(sent),
 			&zk.SetDataRequest{Path: c.parent, Data: data, Version: 0},
 		}, 2
@@ -281,7 +281,7 @@ func (j *joiner) know(ctx context.Context) error {
 		j.checked = p.generation
 	}
 	if p.state == absent && j.denied {
-		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)
+		return deniedAbove(j.parent)
 	}
 	j.belief = p
 	return nil
@@ -331,8 +331,6 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	switch {
 	case zkconn.OutcomeOf(err) != zkconn.Refused, op < 0:
 		return err
-	case is(zk.ErrNoChildrenForEphemerals):
-		return zkconn.Final(fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, j.parent))
 	case op == d.at && is(zk.ErrNodeExists):
 		if err := j.collided(ctx, d); err != nil {
 			return zkconn.Final(err)
@@ -359,12 +357,9 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		}
 		j.lock.believe(parent{state: unknown, shared: shared})
 		return zkconn.ErrAgain
-	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
-		return zkconn.Final(fmt.Errorf("%w; clients need WRITE on a lock's node", denied("write", j.parent)))
-	case is(zk.ErrNoAuth) && op > d.at:
-		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, j.parent))
-	case is(zk.ErrNoAuth):
-		return zkconn.Final(denied("create an entry below", j.parent))
+	}
+	if err := unusable(j.parent, d.ops[op], cause); err != nil {
+		return err
 	}
 	return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
 }

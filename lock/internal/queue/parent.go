@@ -34,7 +34,7 @@ type parent struct {
 	shared     uint8 // other clients join, too: the number of the next joins for which the version is not known
 
 	// Only for a semaphore: the data of the anchor, and its version.
-	anchor        permits
+	anchor        znode.AnchorData
 	anchorVersion int32
 }
 
@@ -169,7 +169,7 @@ func notCreated(path string, unreadable bool, cause error) error {
 	case errors.Is(cause, zk.ErrNoAuth) && unreadable:
 		cause = fmt.Errorf("%w: create %s: the ACL for new nodes does not let this client itself read", zkconn.ErrDenied, path)
 	case errors.Is(cause, zk.ErrNoAuth):
-		cause = fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
+		cause = deniedAbove(path)
 	case errors.Is(cause, zk.ErrNoChildrenForEphemerals):
 		cause = fmt.Errorf("%w: %s: the node above is ephemeral and cannot have children", ErrForeign, path)
 	default:

@@ -27,8 +27,6 @@ import (
 //     queue, there is room when the target is deleted.
 
 const (
-	// readAtOnce is the number of holders that are read concurrently, before the next ones.
-	readAtOnce = 16
 	// readFirstAfter and readNextAfter are the times after which the first waiter reads the first
 	// holder, and each next one, for the first time: most waiters are the first one only briefly, and
 	// there may be thousands of holders.
@@ -43,15 +41,49 @@ func (counted) fit(r *Request) int { return int(max(1, r.Capacity/r.Permits)) }
 
 func (counted) nextAhead(_ []znode.Name, self int) int { return self - 1 }
 
+// free reads readAtOnce random contenders, purges those that have expired, and reads more as long as it
+// finds such ones. It takes all others for alive.
 func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
-	return v.roomFor(ctx, names, znode.Name{})
+	capacity, err := v.readCapacity(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if znode.WaitsFor(append(slices.Clone(names), znode.Name{Permits: v.Permits}), len(names), v.rules(capacity)) < 0 {
+			return nil
+		}
+		some := slices.Clone(names)
+		rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		some = some[:min(len(some), readAtOnce)]
+		dead, err := v.expired(ctx, some)
+		if err != nil {
+			return err
+		}
+		gone := slices.ContainsFunc(some, func(n znode.Name) bool { return v.known[n.Node] == nil })
+		if len(dead) == 0 && !gone {
+			if len(some) == 0 {
+				return &Blocked{Path: v.parent}
+			}
+			blocked := &Blocked{Path: v.path(some[0])}
+			if e := &v.known[some[0].Node].entry; e.Stat.Czxid != 0 {
+				blocked.Entry = e
+			}
+			return blocked
+		}
+		if err := v.deleteEach(ctx, dead); purgeDenied(err) {
+			return err
+		} // after any other error the list shows which entries are left
+		if names, err = v.list(ctx, false); err != nil {
+			return err
+		}
+	}
 }
 
 // atJoin lists for a second contender: a lone holder's record may lack the grant, and a waiter that
 // does not know of the grant would not watch the number of permits. While there may be room it lists,
 // too: the reply counts the contenders, and only their names tell how many permits each asks for.
 func (counted) atJoin(d *draft, own znode.Name, contenders int32) position {
-	capacity := d.parent.anchor.capacity()
+	capacity := d.parent.anchor.Capacity()
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {
 		return position{} // there may be room: list
 	}
@@ -139,8 +171,8 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 // without a record of the grant. So follow takes it for granted.
 func (counted) follow(ctx context.Context, w *waiter) error {
 	switch {
-	case w.trying:
-		return w.clearPermits(ctx)
+	case w.trying: // a contender has joined since the try has found room
+		return &Blocked{Path: w.parent + "/" + w.p.predecessor}
 	case w.holders != nil:
 		return w.followHolders(ctx)
 	}
@@ -271,66 +303,4 @@ func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged 
 	}
 	w.checkHolders()
 	return purged, nil
-}
-
-// roomFor returns a Blocked if live contenders leave no room for the request. own is the name of its
-// entry; zero: it has none, and all listed contenders are ahead. roomFor reads readAtOnce random
-// contenders, purges those that have expired, and reads more as long as it finds such ones. It takes
-// all others for alive.
-func (v *view) roomFor(ctx context.Context, names []znode.Name, own znode.Name) error {
-	capacity, err := v.readCapacity(ctx)
-	if err != nil {
-		return err
-	}
-	for {
-		if self := znode.Find(names, own.Node); self >= 0 {
-			names = names[:self]
-		}
-		if znode.WaitsFor(append(slices.Clone(names), znode.Name{Permits: v.Permits}), len(names), v.rules(capacity)) < 0 {
-			return nil
-		}
-		some := slices.Clone(names)
-		rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-		some = some[:min(len(some), readAtOnce)]
-		dead, err := v.expired(ctx, some)
-		if err != nil {
-			return err
-		}
-		gone := slices.ContainsFunc(some, func(n znode.Name) bool { return v.known[n.Node] == nil })
-		if len(dead) == 0 && !gone {
-			if len(some) == 0 {
-				return &Blocked{Path: v.parent}
-			}
-			blocked := &Blocked{Path: v.path(some[0])}
-			if e := &v.known[some[0].Node].entry; e.Stat.Czxid != 0 {
-				blocked.Entry = e
-			}
-			return blocked
-		}
-		if err := v.deleteEach(ctx, dead); purgeDenied(err) {
-			return err
-		} // after any other error the list shows which entries are left
-		if names, err = v.list(ctx, false); err != nil {
-			return err
-		}
-	}
-}
-
-// clearPermits makes room for the entry of a try. It returns nil if the entry is then admitted, and a
-// Blocked if there is no room.
-func (w *waiter) clearPermits(ctx context.Context) error {
-	names, self, err := w.listOwn(ctx)
-	if err != nil {
-		return err
-	}
-	if self == 0 {
-		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
-	}
-	if err := w.roomFor(ctx, names, w.e.Name()); err != nil {
-		return err
-	}
-	if err := w.listPosition(ctx); err != nil || w.p.admitted {
-		return err
-	}
-	return &Blocked{Path: w.path(names[self-1])}
 }

@@ -192,25 +192,7 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, exchanges
 	} else if err == nil {
 		e, err = c.obtain(ctx, e, at)
 	}
-	if err == nil {
-		p.confirmHeld(ctx)
-	}
 	p.arrived(ctx, j, e, err)
-}
-
-// confirmHeld writes the entries that the place holds if no further one should be admitted beside
-// them: a held entry was probably deleted by hand. Then its holder must know before the next
-// goroutine of its own process enters.
-func (p *placed) confirmHeld(ctx context.Context) {
-	p.lock.mu.Lock()
-	held := p.Held()
-	if p.Shared || len(held) < p.Room {
-		held = nil
-	}
-	p.lock.mu.Unlock()
-	for _, e := range held {
-		_ = e.Refresh(ctx) // an error is not the waiter's: the held entry has ended, or its lease decides
-	}
 }
 
 // waits reports to Options.Waits that each waiter of the place waits, with the path of the join's

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -131,28 +132,52 @@ func (v *view) purgeAmong(ctx context.Context, names []znode.Name) error {
 // gets missing proofs by samples. It remembers no sighting of an entry that has gone, and one without
 // data of an entry that an ACL hides.
 func (v *view) expired(ctx context.Context, names []znode.Name) (dead []*sighting, err error) {
-	for some := range slices.Chunk(names, readAtOnce) {
-		read, errs := make([]*sighting, len(some)), make([]error, len(some))
-		var reads sync.WaitGroup
-		for i, n := range some {
-			reads.Go(func() { read[i], errs[i] = v.sight(ctx, n, false, v.byClock) })
+	for r := range readEach(names, func(n znode.Name) (*sighting, error) { return v.sight(ctx, n, false, v.Clock.Prove) }) {
+		s, err := r.value, r.err
+		if errors.Is(err, zk.ErrNoAuth) {
+			s, err = &sighting{entry: znode.Entry{Name: r.name}, read: v.Clock.Mono(), wait: -1}, nil
 		}
-		reads.Wait()
-		for i, n := range some {
-			s, err := read[i], errs[i]
-			if errors.Is(err, zk.ErrNoAuth) {
-				s, err = &sighting{entry: znode.Entry{Name: n}, read: v.Clock.Mono(), wait: -1}, nil
-			}
-			switch v.remember(n, s, err); {
-			case errors.Is(err, zk.ErrNoNode):
-			case err != nil:
-				return nil, err
-			case s.expired:
-				dead = append(dead, s)
-			}
+		switch v.remember(r.name, s, err); {
+		case errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return nil, err
+		case s.expired:
+			dead = append(dead, s)
 		}
 	}
 	return dead, nil
+}
+
+// readAtOnce is the number of entries that are read concurrently, before the next ones.
+const readAtOnce = 16
+
+// result is what a read of the named entry has returned.
+type result[T any] struct {
+	name  znode.Name
+	value T
+	err   error
+}
+
+// readEach reads entries, readAtOnce of them concurrently, and yields the results in order.
+func readEach[T any](names []znode.Name, read func(znode.Name) (T, error)) iter.Seq[result[T]] {
+	return func(yield func(result[T]) bool) {
+		for some := range slices.Chunk(names, readAtOnce) {
+			results := make([]result[T], len(some))
+			var reads sync.WaitGroup
+			for i, n := range some {
+				reads.Go(func() {
+					value, err := read(n)
+					results[i] = result[T]{n, value, err}
+				})
+			}
+			reads.Wait()
+			for _, r := range results {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // deleteEach is deleteExpired, except that an entry that cannot be deleted does not keep the others.

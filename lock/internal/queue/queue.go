@@ -202,3 +202,25 @@ func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, 
 func denied(what, path string) error {
 	return fmt.Errorf("%w: %s %s: its ACL does not let us", zkconn.ErrDenied, what, path)
 }
+
+// deniedAbove returns the error for the ACL of a node below which this client cannot create path.
+func deniedAbove(path string) error {
+	return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
+}
+
+// unusable returns the final error for an operation on or below a lock's parent that the server has
+// refused, if this client can never use the parent; nil for any other cause.
+func unusable(parent string, op any, cause error) error {
+	if errors.Is(cause, zk.ErrNoChildrenForEphemerals) {
+		return zkconn.Final(fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, parent))
+	} else if !errors.Is(cause, zk.ErrNoAuth) {
+		return nil
+	}
+	switch op.(type) {
+	case *zk.SetDataRequest:
+		return zkconn.Final(fmt.Errorf("%w; clients need WRITE on a lock's node", denied("write", parent)))
+	case *zk.DeleteRequest:
+		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, parent))
+	}
+	return zkconn.Final(denied("create an entry below", parent))
+}

@@ -41,7 +41,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	}
 	now := c.Capacity
 	if known.state == present {
-		now = known.anchor.capacity()
+		now = known.anchor.Capacity()
 	}
 	if to == now && known.state == present {
 		return nil
@@ -70,7 +70,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 // if the transaction was not applied or its outcome is unknown. It may leave e in the queue.
 func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
 	p, err := c.readParent(ctx)
-	now := p.anchor.capacity()
+	now := p.anchor.Capacity()
 	switch {
 	case err != nil:
 		return err
@@ -81,7 +81,7 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 	case !e.Withdraw():
 		return e.Err()
 	}
-	data := p.anchor.data()
+	data := p.anchor
 	if data.Resized = to; to == data.Permits {
 		data.Resized = 0
 	}
@@ -103,15 +103,6 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 	}
 	return errOvertaken
 }
-
-// permits are a semaphore's original number of permits, and the present number if it is not 0.
-type permits struct{ made, resized int32 }
-
-func (p permits) data() znode.AnchorData {
-	return znode.AnchorData{Permits: p.made, Resized: p.resized}
-}
-
-func (p permits) capacity() int32 { return p.data().Capacity() }
 
 // checkAnchor returns the operation of a join that proves the parent's generation; for a semaphore
 // also the number of permits.
@@ -139,10 +130,10 @@ func (v *view) readAnchor(ctx context.Context, p *parent) error {
 	if err != nil {
 		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, v.parent, err)
 	}
-	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
+	p.anchor, p.anchorVersion = a, n.Stat.Version
 	if !v.fits(p) {
 		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
-			ErrPermits, v.parent, p.anchor.capacity(), p.anchor.made, v.Capacity)
+			ErrPermits, v.parent, p.anchor.Capacity(), p.anchor.Permits, v.Capacity)
 	}
 	if v.checked != anyGeneration {
 		v.checked = p.generation
@@ -158,7 +149,7 @@ const anyGeneration = "*"
 // may have changed the number since.
 func (v *view) fits(p *parent) bool {
 	return v.Kind != znode.Semaphore || v.checked == anyGeneration || v.checked == p.generation ||
-		v.Capacity == p.anchor.made || v.Capacity == p.anchor.capacity()
+		v.Capacity == p.anchor.Permits || v.Capacity == p.anchor.Capacity()
 }
 
 // readCapacity reads the number of permits. Without an anchor, for example after the parent has
@@ -174,7 +165,7 @@ func (v *view) readCapacity(ctx context.Context) (int32, error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		p, err = v.readParent(ctx)
 	}
-	switch capacity := p.anchor.capacity(); {
+	switch capacity := p.anchor.Capacity(); {
 	case err != nil:
 		return 0, err
 	case p.state != present:

@@ -15,31 +15,23 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of search.
-const (
-	searchAtOnce = 16  // records that are read concurrently
-	searchMost   = 256 // records that one search reads at most
-)
+// searchMost is the largest number of entries that one search reads.
+const searchMost = 256
 
-// drafts are drafts of one contender whose outcomes are unknown.
-type drafts []*draft
-
-// resolveCreate returns the entry that one of the drafts has created; their outcomes are unknown.
-// If no draft has created an entry, resolveCreate remembers the attempts of the drafts as orphans,
-// because they may be applied later. Its error then makes Retry join again. If the search fails,
-// resolveCreate searches again in the background, to delete the entry.
-func (c *contender) resolveCreate(ctx context.Context, created lease.Created, inDoubt ...*draft) (*Entry, error) {
-	found, d, err := drafts(inDoubt).search(ctx)
-	if d == nil {
-		for _, each := range inDoubt {
-			c.orphan(each.attempt)
-		}
+// resolveCreate returns the entry that a draft has created whose outcome is unknown. If it finds no
+// entry, it remembers the draft's attempt as an orphan, because the create may be applied later. Its
+// error then makes Retry join again. If the search fails, resolveCreate searches again in the
+// background, to delete the entry.
+func (c *contender) resolveCreate(ctx context.Context, created lease.Created, d *draft) (*Entry, error) {
+	found, err := d.search(ctx)
+	if found == nil {
+		c.orphan(d.attempt)
 	}
 	switch {
 	case err != nil:
-		c.Tasks.Go(drafts(inDoubt).remove)
+		c.Tasks.Go(d.remove)
 		return nil, zkconn.Final(err)
-	case d == nil:
+	case found == nil:
 		c.lock.believe(parent{state: unknown})
 		return nil, zkconn.NotSent(errors.New("the entry was not created"))
 	}
@@ -51,69 +43,47 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, in
 	return e, nil
 }
 
-// search looks for an entry that one of the drafts has created, the youngest entries first. It
-// reads at most searchMost entries. It returns the entry and the entry's draft; nil if it finds
-// none.
-func (ds drafts) search(ctx context.Context) (found *znode.Entry, of *draft, err error) {
-	c := ds[0].by
+// search looks for the entry that the draft has created, the youngest entries first. It reads at most
+// searchMost entries. It returns nil if it finds none.
+func (d *draft) search(ctx context.Context) (*znode.Entry, error) {
+	c := d.by
 	v := newView(c.Queue, c.Request, c.lock) // of its own: the contender may go on meanwhile
 	names, err := v.list(ctx, true)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	since := ds[0].since
-	names = slices.DeleteFunc(names, func(n znode.Name) bool {
-		return !slices.ContainsFunc(ds, func(d *draft) bool { return strings.HasPrefix(n.Node, d.prefix) })
-	})
+	names = slices.DeleteFunc(names, func(n znode.Name) bool { return !strings.HasPrefix(n.Node, d.prefix) })
 	slices.Reverse(names)
 	names = names[:min(len(names), searchMost)]
-	for some := range slices.Chunk(names, searchAtOnce) {
-		entries := make([]*znode.Entry, len(some))
-		errs := make([]error, len(some))
-		var reads sync.WaitGroup
-		for i, n := range some {
-			reads.Go(func() {
-				node, err := c.Conn.Get(ctx, c.path(n))
-				if errs[i] = err; err == nil {
-					e := znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat))
-					entries[i] = &e
-				}
-			})
+	for r := range readEach(names, func(n znode.Name) (zkconn.Node, error) { return c.Conn.Get(ctx, c.path(n)) }) {
+		if errors.Is(r.err, zk.ErrNoNode) || errors.Is(r.err, zk.ErrNoAuth) {
+			continue
+		} else if r.err != nil {
+			return nil, r.err
 		}
-		reads.Wait()
-		for i, e := range entries {
-			switch {
-			case errs[i] != nil && !errors.Is(errs[i], zk.ErrNoNode) && !errors.Is(errs[i], zk.ErrNoAuth):
-				return nil, nil, errs[i]
-			case e == nil:
-				continue
-			}
-			for _, d := range ds {
-				if e.Record.Attempt == znode.FormatID(d.attempt) {
-					return e, d, nil
-				}
-			}
-			if e.Stat.Czxid <= since { // it and the remaining ones are older than the first draft
-				return nil, nil, nil
-			}
+		switch e := znode.ReadEntry(r.name, r.value.Data, znode.Stat(*r.value.Stat)); {
+		case e.Record.Attempt == znode.FormatID(d.attempt):
+			return &e, nil
+		case e.Stat.Czxid <= d.since: // it and the remaining ones are older than the draft
+			return nil, nil
 		}
 	}
-	return nil, nil, nil
+	return nil, nil
 }
 
-// remove searches for the entry that one of the drafts may have created, and deletes it. No
-// goroutine waits for that entry any more.
-func (ds drafts) remove() {
-	c := ds[0].by
+// remove searches for the entry that the draft may have created, and deletes it. No goroutine waits for
+// that entry any more.
+func (d *draft) remove() {
+	c := d.by
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
 	lock := c.open(c.Lock, c.KeepParent)
 	defer c.close(lock)
-	found, _, err := ds.search(ctx)
+	found, err := d.search(ctx)
 	switch {
 	case err != nil:
 		c.noteLeftBehind(err)
-		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(ds[0].attempt)).
+		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(d.attempt)).
 			Msg("an orphaned entry may have been created; it is deleted when it appears, or left to expire")
 	case found != nil:
 		c.removeOrphan(c.path(found.Name), c.KeepParent, &c.Terms)

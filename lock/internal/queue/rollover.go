@@ -25,7 +25,7 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 	}
 	name, _ := znode.Parse(znode.Predict(d.prefix, j.counter))
 	for {
-		s, err := j.assess(ctx, name, true, j.byClock)
+		s, err := j.assess(ctx, name, true, j.Clock.Prove)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil

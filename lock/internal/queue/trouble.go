@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -25,21 +23,17 @@ func (v *view) warn(path string, s *sighting, err error, warning string) {
 	}
 	v.setTrouble(s, trouble)
 	if v.lock.warnOnce(warning) {
-		v.warning(path).Err(err).Msg(warning)
+		v.Log.Warn().Str("lock", v.Lock).Str("ahead", path).Err(err).Msg(warning)
 	}
 }
 
 // warnDenied warns of a purge of those entries that was denied.
-func (v *view) warnDenied(dead []*sighting, err error) {
+func (w *waiter) warnDenied(dead []*sighting, err error) {
 	var first *sighting
 	if len(dead) > 0 {
 		first = dead[0]
 	}
-	v.warn(v.parent, first, err, "expired entries ahead cannot be deleted; waiting until another client does")
-}
-
-func (v *view) warning(path string) *zerolog.Event {
-	return v.Log.Warn().Str("lock", v.Lock).Str("ahead", path)
+	w.warn(w.parent, first, err, "expired entries ahead cannot be deleted; waiting until another client does")
 }
 
 func (v *view) setTrouble(s *sighting, trouble error) {
@@ -78,7 +72,7 @@ func (v *view) warnOfForeign(s *sighting) time.Duration {
 	}
 	v.setTrouble(s, errors.New(stays+": "+todo))
 	if v.lock.warnOnce(stays) {
-		w := v.warning(v.path(s.entry.Name)).Str("session", session)
+		w := v.Log.Warn().Str("lock", v.Lock).Str("ahead", v.path(s.entry.Name)).Str("session", session)
 		if now := v.Clock.Now(); now.Zxid != 0 {
 			w = w.Stringer("age", (now.Upper - time.Duration(s.entry.Stat.Ctime)*time.Millisecond).Round(time.Second))
 		}

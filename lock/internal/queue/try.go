@@ -84,7 +84,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 		return err
 	}
 	for _, n := range slices.Backward(names) { // the dead ones are purged when the lock is free
-		s, err := c.assess(ctx, n, true, c.byClock)
+		s, err := c.assess(ctx, n, true, c.Clock.Prove)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil

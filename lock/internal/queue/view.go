@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -107,13 +106,4 @@ func (v *view) copiedFirst(names []znode.Name) {
 		return 1
 	}
 	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(rank(a), rank(b)) })
-}
-
-// read reads a node; with watch it also sets a watch.
-func (v *view) read(ctx context.Context, path string, watch bool) (n zkconn.Node, changed <-chan zk.Event, err error) {
-	if watch {
-		return v.Conn.Watch(ctx, path)
-	}
-	n, err = v.Conn.Get(ctx, path)
-	return n, nil, err
 }

@@ -85,7 +85,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 				return nil, err
 			}
 		}
-		s, err := w.assess(ctx, w.first, true, w.byClock)
+		s, err := w.assess(ctx, w.first, true, w.Clock.Prove)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // the entry has left
 			w.first = znode.Name{}
