@@ -196,11 +196,6 @@ func (p *Place[E]) Held() (all []E) {
 	return all
 }
 
-// HeldAlone reports whether one goroutine holds an entry, and no other uses the place.
-func (p *Place[E]) HeldAlone() bool {
-	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0
-}
-
 // Release drops an unlocked entry, and returns the next step for it: Pass, Exchange or Leave. passable:
 // another goroutine can continue the entry, and Unlock need not wait until the entry has left. until is
 // the end of the entry's window.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -19,32 +20,12 @@ func (r *Request) hasPlace() bool {
 	return r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
 
-// request returns a request like the one for which e, a sole hold, was granted.
-func (e *Entry) request() *Request {
-	return &Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
-}
-
-// likeness is the part of a request that must be equal for requests to share an entry. Thousands of
-// unlike requests may wait for one lock, so likeness is the key of a map.
-type likeness struct {
-	kind                        znode.Kind
-	role                        znode.Role
-	permits, capacity           int32
-	keepParent, barging         bool
-	window, ttl, grace, maxHold time.Duration
-	metadata                    string
-}
-
-func (r *Request) likeness() likeness {
-	t := &r.Terms
-	l := likeness{
-		kind: r.Kind, role: r.Role, permits: r.Permits, capacity: r.Capacity, keepParent: r.KeepParent, barging: r.Barging,
-		window: r.Window, ttl: t.TTL, grace: t.Grace, maxHold: t.MaxHold,
-	}
-	if len(t.Metadata) > 0 {
-		l.metadata = fmt.Sprintf("%q", t.Metadata) // sorted by the keys
-	}
-	return l
+// alike reports whether an entry that was created for one of the requests suits the other one.
+func (r *Request) alike(o *Request) bool {
+	a, b := &r.Terms, &o.Terms
+	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
+		r.KeepParent == o.KeepParent && r.Barging == o.Barging && r.Window == o.Window &&
+		a.TTL == b.TTL && a.Grace == b.Grace && a.MaxHold == b.MaxHold && maps.Equal(a.Metadata, b.Metadata)
 }
 
 // Acquire queues up and waits until it holds the lock, or ctx ends. If ctx ends, the error is ctx's

@@ -145,32 +145,3 @@ func TestPlacesOfUnlikeRequests(t *testing.T) {
 		t.Errorf("%d places, want 100", len(places))
 	}
 }
-
-func TestLikeness(t *testing.T) {
-	like := func(key, value string) likeness {
-		return (&Request{Terms: lease.Terms{Metadata: map[string]string{key: value}}}).likeness()
-	}
-	one, same := like("a", "b"), like("a", "b")
-	if one != same || like("a", `b" "c":"d`) == (&Request{Terms: lease.Terms{Metadata: map[string]string{"a": "b", "c": "d"}}}).likeness() {
-		t.Error("metadata are mixed up")
-	}
-}
-
-// BenchmarkUnlikeRequests measures the time of one request among n unlike ones, of which each has a
-// place. It must hardly grow with n.
-func BenchmarkUnlikeRequests(b *testing.B) {
-	for _, n := range []int{100, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			q, lock := offline(new(local)), new(lockState)
-			request := func(i int) *Request {
-				return &Request{Lock: "x", Terms: lease.Terms{Metadata: map[string]string{"i": fmt.Sprint(i)}}}
-			}
-			for i := range n {
-				lock.placeFor(q, request(i))
-			}
-			for b.Loop() {
-				lock.placeFor(q, request(-1)).forget()
-			}
-		})
-	}
-}

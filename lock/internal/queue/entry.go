@@ -20,11 +20,7 @@ type Entry struct {
 
 	queue *Queue
 	lock  *lockState // nil: no other goroutine can continue the entry. Constant
-	place *placed    // the place that has the entry; nil while it waits, and for a sole hold. Guarded by the lock state
-
-	// Settings of the request of a sole hold, see lockState.soleHold.
-	window               int32 // in ms
-	barging, keepsParent bool
+	place *placed    // the place that has the entry; nil while it waits. Guarded by the lock state
 
 	holders   atomic.Int32 // number of calls of NextHolder
 	handedOff atomic.Bool  // it was unlocked, and its node belongs to another Entry

@@ -6,31 +6,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/place"
 )
 
-// shrinkToSoleHold replaces a place by a sole hold if only one goroutine uses the place. A sole
-// hold takes less memory, and a client may have very many holds. shrinkToSoleHold does nothing if
-// expandSoleHold could not make the same place again. lock.mu is held.
-func (p *placed) shrinkToSoleHold() {
-	s := p.lock
-	e, _ := p.Holder()
-	if !p.HeldAlone() || s.soleHold != nil || p.Shared || p.like.Permits > 0 || e.Pass > 0 || !p.forget() {
-		return
-	}
-	s.soleHold, e.place = e, nil
-	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
-}
-
-// expandSoleHold makes the place of a sole hold again if the request is like that of the hold; s.mu
-// is held.
-func (s *lockState) expandSoleHold(q *Queue, r *Request) {
-	e := s.soleHold
-	if e == nil || e.request().likeness() != r.likeness() {
-		return
-	}
-	s.soleHold, e.place = nil, s.placeFor(q, r)
-	e.place.Hold(e, 0, e.HeldSince())
-	q.close(s) // now the place keeps the state open
-}
-
 // HandOff passes an entry that was just unlocked to the next goroutine of this process, or exchanges
 // it for a new one. It does not block. If it returns false, the caller must delete the entry's node.
 func (q *Queue) HandOff(e *Entry) bool {
@@ -42,7 +17,6 @@ func (q *Queue) HandOff(e *Entry) bool {
 	defer s.mu.Unlock()
 	p := e.place
 	if p == nil {
-		s.clearSoleHold(e)
 		return false
 	}
 	defer p.goOn()
@@ -80,17 +54,7 @@ func (e *Entry) Unplace() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := e.place; p == nil {
-		s.clearSoleHold(e)
-	} else if p.Drop(e) {
+	if p := e.place; p != nil && p.Drop(e) {
 		p.goOn()
-	}
-}
-
-// clearSoleHold forgets the sole hold e, which leaves; s.mu is held.
-func (s *lockState) clearSoleHold(e *Entry) {
-	if s.soleHold == e {
-		s.soleHold = nil
-		e.queue.close(s)
 	}
 }

@@ -17,11 +17,10 @@ type lockState struct {
 
 	mu       sync.Mutex
 	parent   parent
-	lastLeft time.Duration        // monotonic time at which this client's last entry left; 0: never
-	others   bool                 // other contenders were seen
-	places   map[likeness]*placed // nil: none
-	soleHold *Entry               // held entry that has no place, see shrinkToSoleHold; nil: none
-	warned   []string             // the warnings that were logged, see warnOnce
+	lastLeft time.Duration // monotonic time at which this client's last entry left; 0: never
+	others   bool          // other contenders were seen
+	places   []*placed     // for requests that are unlike
+	warned   []string      // the warnings that were logged, see warnOnce
 
 	users  int          // calls of open without a close; the mutex of lockStates guards it
 	drafts atomic.Int32 // joins of this client that have no answer yet
@@ -174,8 +173,8 @@ func (s *lockState) check() {
 			Broken(fmt.Errorf("lock %q: %w", s.name, err))
 		}
 		for _, e := range p.Held() {
-			if e.place != p || e.lock != s || s.soleHold == e {
-				Broken(fmt.Errorf("lock %q: place %p has entry %s, which has place %p; the sole hold is %p", s.name, p, e.Path, e.place, s.soleHold))
+			if e.place != p || e.lock != s {
+				Broken(fmt.Errorf("lock %q: place %p has entry %s, which has place %p", s.name, p, e.Path, e.place))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
@@ -32,7 +33,6 @@ var errUnwanted = errors.New("no goroutine waits for the lock any more")
 func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*placed, *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expandSoleHold(q, r)
 	p := s.placeFor(q, r)
 	e, step := p.Enter(w, q.Clock.Mono(), (*Entry).AddHandle)
 	switch step {
@@ -50,17 +50,15 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*p
 // placeFor returns the place of a request, and makes it if there is none; s.mu is held. A place
 // keeps the state open.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	like := r.likeness()
-	if p := s.places[like]; p != nil {
-		return p
+	for _, p := range s.places {
+		if p.like.alike(r) {
+			return p
+		}
 	}
 	p := &placed{queue: q, lock: s, like: *r}
 	p.like.Values = context.Background()
 	p.Window, p.Shared, p.Room = r.Window, r.Role == znode.Shared, kindOf(r.Kind).fit(r)
-	if s.places == nil {
-		s.places = map[likeness]*placed{}
-	}
-	s.places[like] = p
+	s.places = append(s.places, p)
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -69,21 +67,11 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if p.Empty() && p.forget() {
-		p.queue.close(p.lock)
+	s := p.lock
+	if i := slices.Index(s.places, p); i >= 0 && p.Empty() {
+		s.places = slices.Delete(s.places, i, i+1)
+		p.queue.close(s)
 	}
-}
-
-// forget removes the place from its lock state, and reports whether it was there; lock.mu is held.
-func (p *placed) forget() bool {
-	s, like := p.lock, p.like.likeness()
-	if s.places[like] != p {
-		return false
-	}
-	if delete(s.places, like); len(s.places) == 0 {
-		s.places = nil // a client may have very many locks
-	}
-	return true
 }
 
 // tellWaits reports that a request has to wait, if another entry is surely ahead; lock.mu is
@@ -284,7 +272,6 @@ func (p *placed) goOn() {
 		p.begin(nil, false, 0)
 	}
 	p.awaitLongHold()
-	p.shrinkToSoleHold()
 	p.vacate()
 	p.lock.check()
 }

@@ -78,7 +78,7 @@ func TestUnlikeRequests(t *testing.T) {
 	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
 	same := base
 	same.Terms.Metadata = map[string]string{}
-	if base.likeness() != same.likeness() || !base.hasPlace() {
+	if !base.alike(&same) || !base.hasPlace() {
 		t.Error("a request is not like itself, or has no place")
 	}
 	for name, change := range map[string]func(*Request){
@@ -95,7 +95,7 @@ func TestUnlikeRequests(t *testing.T) {
 		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
 	} {
 		o := base
-		if change(&o); base.likeness() == o.likeness() {
+		if change(&o); base.alike(&o) {
 			t.Errorf("a request with another %s is alike", name)
 		}
 	}
