@@ -234,9 +234,10 @@ end:	do
 		printf("%d: submits: %e, attempt %d\n", i, kind[i], attempt[i]);
 		waits = waits | BIT(i);
 		guess = (kind[i] == leave_all -> guess | BIT(i) : guess);
+		cut = (kind[i] == exchange && tried[i] -> cut | BIT(i) : cut); /* after a doubt it leaves by itself */
 		dropped[i] = 0;
 		mode[i] = asked }
-	:: d_step { mode[i] == ready && (kind[i] == join || kind[i] == exchange) ->
+	:: d_step { mode[i] == ready && (kind[i] == join || kind[i] == exchange && !tried[i]) ->
 		printf("%d: submits, as a guess: %e, attempt %d\n", i, kind[i], attempt[i]);
 		waits = waits | BIT(i); guess = guess | BIT(i);
 		dropped[i] = 0;

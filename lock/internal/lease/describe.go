@@ -34,12 +34,5 @@ func (e *Entry) grantForRecord() Grant {
 // RecordNow returns the record that a write at this moment would have, for error messages.
 func (e *Entry) RecordNow() znode.Record {
 	now := e.keeper.clock.Local()
-	e.mu.Lock()
-	data := e.keeper.Record(&e.Terms, e.nextTTL, e.grantForRecord(), now)
-	e.mu.Unlock()
-	r, err := znode.DecodeRecord(data)
-	if err != nil {
-		panic("lease: the encoded record cannot be decoded: " + err.Error())
-	}
-	return r
+	return locked(e, func() znode.Record { return e.keeper.Record(&e.Terms, e.nextTTL, e.grantForRecord(), now) })
 }

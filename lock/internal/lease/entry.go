@@ -211,7 +211,8 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 		}
 		t := e.Terms
 		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
-		record = e.keeper.Record(&t, ttl, e.grantForRecord(), now)
+		r := e.keeper.Record(&t, ttl, e.grantForRecord(), now)
+		record = r.Encode()
 		e.lapsed = e.timeLeft(now) <= 0
 		e.transition(Ended, ErrDetached)
 	})

@@ -64,10 +64,10 @@ func NewKeeper(o Options) *Keeper {
 	}
 }
 
-// Record encodes the record of an entry. expires_at is ttl after the upper bound of the leader's
+// Record returns the record of an entry. expires_at is ttl after the upper bound of the leader's
 // clock. An old sample makes the bounds wide. So the upper bound counts only up to a quarter of the
 // grace after the lower bound. Without a sample expires_at is 0.
-func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
+func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) znode.Record {
 	r := k.who
 	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)
 	r.AcquiredAt, r.Shared = g.Acquired, g.Shared
@@ -75,7 +75,7 @@ func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) 
 	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
 		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()
 	}
-	return r.Encode()
+	return r
 }
 
 // renewAfter returns the time from a write to the next one.

@@ -116,7 +116,8 @@ func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	w.Helper()
 	o := &owner{entry: new(Entry)}
 	path, sent := simtest.Root+"/"+name, w.clock.Local()
-	create := &zk.CreateRequest{Path: path, Data: w.keeper.Record(&t, t.TTL, Grant{}, sent), Acl: zk.WorldACL(zk.PermAll)}
+	r := w.keeper.Record(&t, t.TTL, Grant{}, sent)
+	create := &zk.CreateRequest{Path: path, Data: r.Encode(), Acl: zk.WorldACL(zk.PermAll)}
 	if _, err := w.conn.Multi(w.Ctx, create); err != nil {
 		w.Fatal(err)
 	}

@@ -139,7 +139,8 @@ var ErrWritten = errors.New("the entry has been written meanwhile")
 func (e *Entry) Attach(ctx context.Context, k *Keeper, owner Owner, path string, t Terms, g Grant, version int32) error {
 	first := k.clock.Local()
 	e.Init(k, owner, path, t, Created{Sent: first, Grant: g})
-	record := k.Record(&t, t.TTL, g, first)
+	r := k.Record(&t, t.TTL, g, first)
+	record := r.Encode()
 	var broken error
 	err := k.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if err := k.conn.Ready(ctx); err != nil {

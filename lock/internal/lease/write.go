@@ -41,9 +41,9 @@ type write struct {
 
 // newWrite returns the next write of the entry; e.mu is held.
 func (e *Entry) newWrite(now clock.Instant) *write {
+	r := e.keeper.Record(&e.Terms, e.nextTTL, e.grantForRecord(), now)
 	return &write{
-		e: e, data: e.keeper.Record(&e.Terms, e.nextTTL, e.grantForRecord(), now), version: e.version,
-		ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true,
+		e: e, data: r.Encode(), version: e.version, ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true,
 	}
 }
 

@@ -101,7 +101,7 @@ func (v *view) sight(ctx context.Context, n znode.Name, watch bool, prove proof)
 			return before, err
 		}
 		before = v.sightingOf(before, znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat)), changed)
-		v.blocker(&Blocked{Path: v.path(n), Entry: &before.entry, Trouble: v.trouble})
+		v.blocker(v.blocked(before))
 		if v.orphans.has(before.entry.Record.Attempt) {
 			v.removeOrphan(v.path(n), v.KeepParent, &v.Terms)
 		}
@@ -137,11 +137,19 @@ func (v *view) inTheWay(ctx context.Context, n znode.Name) error {
 		return &Blocked{Path: v.path(n)}
 	case err != nil:
 		return err
-	}
-	if s.expired || v.Role == znode.Shared && s.entry.Shares() {
+	case s.expired, v.Role == znode.Shared && s.entry.Shares():
 		return nil
 	}
-	return &Blocked{Path: v.path(n), Entry: &s.entry}
+	return v.blocked(s)
+}
+
+// blocked returns the Blocked of an entry in the way.
+func (v *view) blocked(s *sighting) *Blocked {
+	b := &Blocked{Path: v.path(s.entry.Name), Trouble: v.trouble}
+	if s.entry.Stat.Czxid != 0 { // it was read
+		b.Entry = &s.entry
+	}
+	return b
 }
 
 // resumption has the first transaction that this client knows to be later than an outage.

@@ -201,8 +201,8 @@
 //     doubt.
 //   - a detach has succeeded if another client has attached since. If the node has gone, that client
 //     may have unlocked.
-//   - an exchange is sent again under a new attempt until the outcome is definite. The old entry can
-//     be deleted only once, so no earlier send is applied later: the create of each is looked for.
+//   - after an exchange the old entry leaves by itself, and then the create is looked for. The old entry
+//     can be deleted only once, so the exchange is not applied later.
 //   - a Resize reads the number, and begins again unless it is the new one.
 //
 // # Semaphores, elections, several locks

@@ -86,10 +86,8 @@ func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
 	c := d.by
 	terms := c.Terms
 	terms.Attempt = d.attempt
-	return &zk.CreateRequest{
-		Path: c.parent + "/" + d.prefix, Flags: zk.FlagSequence, Acl: c.ACL,
-		Data: c.Keeper.Record(&terms, terms.TTL, lease.Grant{Acquired: d.acquired}, sent),
-	}
+	r := c.Keeper.Record(&terms, terms.TTL, lease.Grant{Acquired: d.acquired}, sent)
+	return &zk.CreateRequest{Path: c.parent + "/" + d.prefix, Flags: zk.FlagSequence, Acl: c.ACL, Data: r.Encode()}
 }
 
 // share adds the operations to a member of a shared transaction.

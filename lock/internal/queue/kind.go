@@ -93,7 +93,7 @@ func (o ordered) follow(ctx context.Context, w *waiter) error {
 	case s.expired:
 		return w.purgeAhead(ctx)
 	case w.trying:
-		return &Blocked{Path: w.path(name), Entry: &s.entry}
+		return w.blocked(s)
 	case !s.entry.Ours():
 		return w.followForeign(ctx, s)
 	}

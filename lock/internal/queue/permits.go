@@ -64,11 +64,7 @@ func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 			if len(some) == 0 {
 				return &Blocked{Path: v.parent}
 			}
-			blocked := &Blocked{Path: v.path(some[0])}
-			if e := &v.known[some[0].Node].entry; e.Stat.Czxid != 0 {
-				blocked.Entry = e
-			}
-			return blocked
+			return v.blocked(v.known[some[0].Node])
 		}
 		if err := v.deleteEach(ctx, dead); purgeDenied(err) {
 			return err
@@ -179,11 +175,9 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 	name, _ := znode.Parse(w.p.predecessor)
 	settled := w.settled()
 	s, err := w.assess(ctx, name, true, w.prove)
-	if errors.Is(err, zk.ErrNoNode) && settled() {
-		w.p = position{}
-		return nil
-	}
-	if err != nil {
+	if errors.Is(err, zk.ErrNoNode) {
+		return w.missing(ctx, settled())
+	} else if err != nil {
 		return w.unread(ctx, name, false, err)
 	}
 	w.clear(s)
@@ -202,13 +196,9 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 		var left <-chan zk.Event // watch on the target
 		if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
 			_, left, err = w.Conn.Watch(ctx, w.path(target))
-			switch {
-			case errors.Is(err, zk.ErrNoNode) && settled():
-				w.p = position{}
-				return nil
-			case errors.Is(err, zk.ErrNoNode):
-				return w.settle(ctx)
-			case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides the target, watch only the predecessor
+			if errors.Is(err, zk.ErrNoNode) {
+				return w.missing(ctx, settled())
+			} else if err != nil && !errors.Is(err, zk.ErrNoAuth) { // if an ACL hides the target, watch only the predecessor
 				return err
 			}
 		}
@@ -225,6 +215,16 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 			return nil
 		}
 	}
+}
+
+// missing handles a read that has not shown the predecessor or the target: there may be room, so list, if
+// the read was settled.
+func (w *waiter) missing(ctx context.Context, settled bool) error {
+	if !settled {
+		return w.settle(ctx)
+	}
+	w.p = position{}
+	return nil
 }
 
 // followHolders is for a waiter that is the first one, or probably so. It lists, and watches the

@@ -30,7 +30,7 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
 		case errors.Is(err, zk.ErrNoAuth):
-			s = &sighting{wait: pollEvery}
+			s = &sighting{entry: znode.Entry{Name: name}, wait: pollEvery}
 		case err != nil:
 			return err
 		case s.expired:
@@ -42,7 +42,7 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 			}
 		}
 		if j.trying && !s.expired {
-			return &Blocked{Path: j.path(name), Entry: &s.entry}
+			return j.blocked(s)
 		}
 		j.waiting("", 0)
 		if err := await(ctx, s.changed, max(0, s.wait)); err != nil {

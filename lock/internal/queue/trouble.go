@@ -37,21 +37,16 @@ func (w *waiter) warnDenied(dead []*sighting, err error) {
 }
 
 func (v *view) setTrouble(s *sighting, trouble error) {
-	if v.trouble = trouble; s == nil {
-		return
+	if v.trouble = trouble; s != nil {
+		v.blocker(v.blocked(s))
 	}
-	b := &Blocked{Path: v.path(s.entry.Name), Trouble: trouble}
-	if s.entry.Stat.Czxid != 0 {
-		b.Entry = &s.entry
-	}
-	v.blocker(b)
 }
 
 // clear ends the trouble if the entry that was read is no sign of one.
 func (v *view) clear(s *sighting) {
 	if v.trouble != nil && !s.expired {
 		v.trouble = nil
-		v.blocker(&Blocked{Path: v.path(s.entry.Name), Entry: &s.entry})
+		v.blocker(v.blocked(s))
 	}
 }
 
