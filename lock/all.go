@@ -112,13 +112,13 @@ func (a *All) Validate() error {
 // of the locks, Lock fails with [ErrInvalid]: a holder that waits for more locks can cause a
 // deadlock.
 func (a *All) Lock(ctx context.Context) (*Holds, error) {
-	return a.take(ctx, (*queue.Queue).AcquireAll)
+	return a.take(ctx, false)
 }
 
 // TryLock returns the holds if no other contender is in the way at any of the locks. Otherwise it
 // returns a [HeldError] for one of the locks. TryLock does not wait, see [Mutex.TryLock].
 func (a *All) TryLock(ctx context.Context) (*Holds, error) {
-	return a.take(ctx, (*queue.Queue).TryAll)
+	return a.take(ctx, true)
 }
 
 // Do runs f while it holds all of the locks. The context of f ends with ctx, or when one of the
@@ -133,10 +133,6 @@ func (a *All) Do(ctx context.Context, f func(context.Context) error) error {
 func (a *All) TryDo(ctx context.Context, f func(context.Context) error) (ran bool, err error) {
 	return runUnlessHeld(ctx, func() (*Holds, error) { return a.TryLock(ctx) }, f)
 }
-
-// howAll is a method of [queue.Queue] that takes several locks. If the method fails because of one
-// request, the int is the index of that request; otherwise it is -1.
-type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
 
 // requests returns the request for each lock, sorted by name.
 func (a *All) requests(ctx context.Context) ([]queue.Request, error) {
@@ -153,7 +149,7 @@ func (a *All) requests(ctx context.Context) ([]queue.Request, error) {
 	return rs, nil
 }
 
-func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
+func (a *All) take(ctx context.Context, try bool) (*Holds, error) {
 	requests, err := a.requests(ctx)
 	if err != nil {
 		return nil, err
@@ -172,7 +168,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 		c.warnStarved(requests[i].Lock, requests[i].Terms.TTL)
 		requests[i].Values = c.withRequestState(in)
 	}
-	es, at, err := how(c.queue, bound, requests)
+	es, at, err := c.queue.AcquireAll(bound, requests, try)
 	if err == nil && c.open.Err() != nil { // the client closed meanwhile
 		for _, e := range es {
 			e.Lose(ErrClosed)

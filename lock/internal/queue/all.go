@@ -20,9 +20,8 @@ import (
 // all are withdrawn: a new entry for one lock would be in a different order.
 type all struct {
 	*Queue
-	each   []*joiner // sorted by the names of the locks
-	trying bool
-	at     int // index of the failed request; -1: none in particular
+	each []*joiner // sorted by the names of the locks
+	at   int       // index of the failed request; -1: none in particular
 
 	refusals int // number of refused attempts of the present join
 }
@@ -33,29 +32,19 @@ type holds struct {
 	at int // index of the request with the error; -1: none in particular
 }
 
-// AcquireAll queues up for several locks and waits until it holds all of them, or ctx ends. The
-// requests must be for different locks, sorted by name. The entries are in the same order. If
-// AcquireAll fails, it holds no lock. It fails as Acquire does, and returns the index of the failed
-// request; -1 if the error is not about one request.
-func (q *Queue) AcquireAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
-	return q.takeAll(ctx, rs, false)
-}
-
-// TryAll takes several locks if no contender is in the way at any of them. It fails as Try and
-// AcquireAll do.
-func (q *Queue) TryAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
-	return q.takeAll(ctx, rs, true)
-}
-
-func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entry, int, error) {
-	a := &all{Queue: q, trying: trying, at: -1}
+// AcquireAll queues up for several locks and waits until it holds all of them, or ctx ends. With try it
+// does not wait, as Try. The requests must be for different locks, sorted by name. The entries are in
+// the same order. If AcquireAll fails, it holds no lock. It fails as Acquire and Try do, and returns the
+// index of the failed request; -1 if the error is not about one request.
+func (q *Queue) AcquireAll(ctx context.Context, rs []Request, try bool) ([]*Entry, int, error) {
+	a := &all{Queue: q, at: -1}
 	cs := make([]*contender, len(rs))
 	for i, r := range rs {
 		cs[i] = newContender(q, r)
 		a.each = append(a.each, &joiner{contender: cs[i]})
 	}
 	h, err := abandonable(ctx, q, cs, func(ctx context.Context) (holds, error) {
-		es, err := a.acquire(ctx)
+		es, err := a.acquire(ctx, try)
 		return holds{es, a.at}, err
 	}, func(holds) { a.withdraw() })
 	if err != nil && ctx.Err() != nil {
@@ -75,8 +64,8 @@ func (a *all) waitsAt(err error) int {
 }
 
 // acquire joins all queues until it holds all locks. A try first checks that all locks look free.
-func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
-	if a.trying {
+func (a *all) acquire(ctx context.Context, try bool) ([]*Entry, error) {
+	if try {
 		if err := a.together(ctx, (*joiner).looksFree); err != nil {
 			return nil, err
 		}

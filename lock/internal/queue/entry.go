@@ -33,8 +33,7 @@ type Entry struct {
 	keepParent    bool  // the parent stays when the entry leaves
 }
 
-// Czxid returns the transaction that created the node; 0 if it is not known yet. Once the entry is
-// granted, it is known.
+// Czxid returns the transaction that created the node.
 func (e *Entry) Czxid() int64 { return e.czxid }
 
 // Lock returns the name of the lock.
@@ -76,7 +75,7 @@ func (e *Entry) HandedOff() bool { return e.handedOff.Load() }
 
 // patience is [Options.patience] for an entry whose lease may have been extended.
 func (e *Entry) patience() time.Duration {
-	return e.queue.patience(&lease.Terms{TTL: max(e.TTL, e.LongestTTL()), Grace: e.Grace})
+	return e.queue.patience(&lease.Terms{TTL: e.LongestTTL(), Grace: e.Grace})
 }
 
 // newEntry returns the entry of a node that was just created.

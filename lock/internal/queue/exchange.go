@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -51,27 +52,23 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		}
 		return x.refused(ctx, err)
 	})
-	if err == nil && inDoubt != nil {
-		if e, err = c.resolveCreate(ctx, created, inDoubt); zkconn.OutcomeOf(err) == zkconn.Retryable {
-			err = nil // the transaction was not applied
+	if inDoubt != nil {
+		var none error
+		if e, none = c.resolveCreate(ctx, created, inDoubt); zkconn.OutcomeOf(none) != zkconn.Retryable { // otherwise it was not applied
+			err = cmp.Or(err, none)
 		}
-		inDoubt = nil
+	}
+	if e != nil && (err != nil || e.Name().Overflowed()) {
+		e.withdraw()
+		e, p = nil, position{}
 	}
 	switch {
-	case err == nil && e != nil && e.Name().Overflowed():
-		e.withdraw()
-		return nil, position{}, nil
 	case err == nil:
 		return e, p, nil
-	}
-	if !errors.Is(err, lease.ErrRemoved) && !errors.Is(err, lease.ErrTaken) {
-		before.Remove()
-	} else {
+	case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
 		before.CheckParentLater()
-	}
-	if inDoubt != nil {
-		c.orphan(inDoubt.attempt)
-		c.Tasks.Go(inDoubt.remove)
+	default:
+		before.Remove()
 	}
 	if ctx.Err() == nil {
 		err = nil // the waiters join by themselves

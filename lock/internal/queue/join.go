@@ -110,9 +110,6 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
 	stat := replies[len(replies)-1].Stat
-	if stat == nil {
-		return e, position{}
-	}
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion = stat.Mzxid, stat.Version
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted

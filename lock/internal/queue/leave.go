@@ -113,11 +113,12 @@ func (q *Queue) submit(ctx context.Context, xs []*exit, answered func(i int, err
 // retry handles the error of the first attempt, tries again if that helps, and closes the lock state.
 func (x *exit) retry(ctx context.Context, first error) error {
 	defer x.close(x.lock)
-	try := func() error { return x.refused(ctx, first) }
 	err := x.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		attempt := try
-		try = func() error { return x.attempt(ctx) }
-		return attempt()
+		if failed := first; failed != nil {
+			first = nil
+			return x.refused(ctx, failed)
+		}
+		return x.attempt(ctx)
 	})
 	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
 		return err

@@ -84,26 +84,10 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 			continue
 		}
 		w.entriesAhead = self
-		return names, self, w.fetchCzxid(ctx)
+		return names, self, nil
 	}
 	w.e.Vanished()
 	return nil, 0, lease.ErrGone
-}
-
-// fetchCzxid reads the czxid, for the fencing token, of an entry whose create returned no Stat.
-func (w *waiter) fetchCzxid(ctx context.Context) error {
-	if w.e.czxid != 0 {
-		return nil
-	}
-	n, err := w.Conn.Get(ctx, w.e.Path)
-	if errors.Is(err, zk.ErrNoNode) {
-		w.e.Vanished()
-		return lease.ErrGone
-	}
-	if err == nil {
-		w.e.czxid = n.Stat.Czxid
-	}
-	return err
 }
 
 // settled is called before a read. The function that it returns is called after the read, and
