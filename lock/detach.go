@@ -62,7 +62,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	}
 	ticket := h.ticket(ttl) // before the write: the lease lasts at least as long as the ticket says
 	begun := c.clock.Mono()
-	done, err := c.queue.Detach(e, ttl)
+	done, err := c.queue.Detach(e, ttl, e.Incarnation)
 	if err != nil {
 		return Ticket{}, h.t.own(err)
 	}

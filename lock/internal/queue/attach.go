@@ -76,7 +76,7 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 // has held this incarnation. If the entry has ended, putBack returns the reason. In that case it
 // deletes the node only if the hold was force-released.
 func (a *attachment) putBack(e *Entry) (ended error) {
-	_, ended = a.detach(e, a.found.entry.TTL(), a.left.Incarnation)
+	_, ended = a.Detach(e, a.found.entry.TTL(), a.left.Incarnation)
 	switch {
 	case ended == nil:
 	case errors.Is(ended, lease.ErrBroken): // the client that broke it waits until it has gone

@@ -11,20 +11,16 @@ import (
 )
 
 // Detach ends an entry in this process, and marks its node: the holder of the ticket may attach
-// to it. The node then has a lease of ttl. If the entry had already ended, Detach fails with the
-// reason. The write continues in the background, over reconnects. The channel receives the outcome
-// once:
+// to it. The node then has a lease of ttl, and the incarnation. If the entry had already ended, Detach
+// fails with the reason. The write continues in the background, over reconnects. The channel receives
+// the outcome once:
 //
 //   - nil: the node was written; another client may have attached to it since;
 //   - ErrRemoved or lease.ErrWentSince: the node has gone;
 //   - ErrTaken: another client has written the node;
 //   - ErrBroken: the hold was force-released. Only then Detach deletes the node;
 //   - any other error: the write was refused, or its outcome is unknown.
-func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
-	return q.detach(e, ttl, e.Incarnation)
-}
-
-func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan error, error) {
+func (q *Queue) Detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan error, error) {
 	end := func() {}
 	if q.Tasks.Enter() { // before the entry ends, so that Close waits for the write
 		end = q.Tasks.Leave
