@@ -368,3 +368,21 @@ func TestCopiedNumberCollides(t *testing.T) {
 		w.finish(w.expect(ch).hold)
 	})
 }
+
+// TestTryWithoutDelete: a try does not wait for a copied entry that has expired and that an ACL does not
+// let it purge.
+func TestTryWithoutDelete(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("the tool")
+		h := w.lock(a, "x")
+		copied := "/locks/x/" + znode.Predict(znode.Prefix(w.parent("x").Generation, znode.Exclusive), 1000)
+		w.create(z, copied, string(w.node(h.EntryPath()).Data), 0)
+		w.setSequence("x", 1000)
+		w.unlock(h)
+		time.Sleep(2 * (ttl + grace))
+		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+		fails(w, second(b.Mutex("x").TryLock(w.limited(time.Minute))), lock.ErrDenied, "delete below /locks/x")
+		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+		w.finish(w.lock(b, "x"))
+	})
+}

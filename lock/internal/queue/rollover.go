@@ -34,7 +34,9 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 		case err != nil:
 			return err
 		case s.expired:
-			if err := j.purgeAmong(ctx, []znode.Name{name}); err != nil {
+			if err := j.purgeAmong(ctx, []znode.Name{name}); j.trying && purgeDenied(err) {
+				return err
+			} else if err != nil {
 				j.Log.Debug().Err(err).Str("lock", j.Lock).Str("entry", j.path(name)).Msg("a copied entry has expired, and was not purged; retrying")
 				s.wait = pollEvery
 			} else {
