@@ -55,10 +55,10 @@ func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 		some := slices.Clone(names)
 		rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		some = some[:min(len(some), readAtOnce)]
-		dead, err := v.expired(ctx, some)
-		if err != nil {
+		dead, err := v.purgeAmong(ctx, some)
+		if err != nil && (len(dead) == 0 || purgeDenied(err)) {
 			return err
-		}
+		} // after any other error of the purge the list shows which entries are left
 		gone := slices.ContainsFunc(some, func(n znode.Name) bool { return v.known[n.Node] == nil })
 		if len(dead) == 0 && !gone {
 			if len(some) == 0 {
@@ -66,9 +66,6 @@ func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 			}
 			return v.blocked(v.known[some[0].Node])
 		}
-		if err := v.deleteEach(ctx, dead); purgeDenied(err) {
-			return err
-		} // after any other error the list shows which entries are left
 		if names, err = v.list(ctx, false); err != nil {
 			return err
 		}
@@ -285,10 +282,7 @@ func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged 
 		return true, w.e.Refresh(ctx)
 	}
 	for some := range slices.Chunk(due, readAtOnce) {
-		dead, err := w.expired(ctx, some)
-		if err == nil && len(dead) > 0 {
-			err = w.deleteEach(ctx, dead)
-		}
+		dead, err := w.purgeAmong(ctx, some)
 		switch {
 		case purgeDenied(err): // some may have been deleted
 			w.warnDenied(dead, err)

@@ -118,14 +118,13 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 	return nil
 }
 
-// purgeAmong deletes the expired entries among the given contenders, of which it judges at most
-// purgeBatch. It needs no entry.
-func (v *view) purgeAmong(ctx context.Context, names []znode.Name) error {
-	dead, err := v.expired(ctx, names[:min(len(names), v.purgeBatch())])
-	if err != nil {
-		return err
+// purgeAmong deletes the expired entries among the given contenders, at most purgeBatch, and returns those
+// that have expired. It needs no entry.
+func (v *view) purgeAmong(ctx context.Context, names []znode.Name) (dead []*sighting, err error) {
+	if dead, err = v.expired(ctx, names); err == nil {
+		err = v.deleteEach(ctx, dead)
 	}
-	return v.deleteEach(ctx, dead)
+	return dead, err
 }
 
 // expired reads contenders, readAtOnce of them concurrently, and returns those that have expired. It

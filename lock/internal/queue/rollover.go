@@ -34,7 +34,7 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 		case err != nil:
 			return err
 		case s.expired:
-			if err := j.purgeAmong(ctx, []znode.Name{name}); j.trying && purgeDenied(err) {
+			if _, err := j.purgeAmong(ctx, []znode.Name{name}); j.trying && purgeDenied(err) {
 				return err
 			} else if err != nil {
 				j.Log.Debug().Err(err).Str("lock", j.Lock).Str("entry", j.path(name)).Msg("a copied entry has expired, and was not purged; retrying")
@@ -103,7 +103,7 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 				return err
 			}
 		default:
-			if err := j.purgeAmong(ctx, names); err != nil {
+			if _, err := j.purgeAmong(ctx, names[:min(len(names), j.purgeBatch())]); err != nil {
 				j.Log.Debug().Err(err).Str("lock", j.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 			}
 		}

@@ -1,4 +1,4 @@
-// Rules of the queue without a server, and two with a session: drafts, likeness, deletions, room.
+// Rules of the queue without a server, and two with a session: drafts, places, deletions, room.
 
 package queue
 

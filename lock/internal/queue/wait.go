@@ -188,33 +188,26 @@ func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 	for i >= 0 && !names[i].Ours() {
 		i--
 	}
-	for again := true; again; {
-		wait, left := time.Duration(-1), (<-chan zk.Event)(nil)
-		if i >= 0 {
-			ours, err := w.assess(ctx, names[i], true, w.prove)
-			switch {
-			case errors.Is(err, zk.ErrNoNode):
-				w.p = position{}
-				return nil
-			case errors.Is(err, zk.ErrNoAuth):
-				wait = pollEvery
-			case err != nil:
-				return err
-			case ours.expired:
-				return w.purge(ctx, ours)
-			default:
-				wait, left = ours.wait, ours.changed
-			}
-		}
-		if late := w.warnOfForeign(foreign); late > 0 && (wait < 0 || late < wait) {
-			wait = late
-		}
-		if again, err = w.awaitChange(ctx, wait, foreign.changed, left); err != nil {
+	wait, left := time.Duration(-1), (<-chan zk.Event)(nil)
+	if i >= 0 {
+		ours, err := w.assess(ctx, names[i], true, w.prove)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			w.p = position{}
+			return nil
+		case errors.Is(err, zk.ErrNoAuth):
+			wait = pollEvery
+		case err != nil:
 			return err
-		}
-		if again && i < 0 {
-			return nil // the foreign entry is read again
+		case ours.expired:
+			return w.purge(ctx, ours)
+		default:
+			wait, left = ours.wait, ours.changed
 		}
 	}
-	return nil
+	if late := w.warnOfForeign(foreign); late > 0 && (wait < 0 || late < wait) {
+		wait = late
+	}
+	_, err = w.awaitChange(ctx, wait, foreign.changed, left)
+	return err
 }
