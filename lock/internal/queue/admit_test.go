@@ -3,12 +3,9 @@
 package queue
 
 import (
-	"fmt"
 	"math"
 	"testing"
-	"time"
 
-	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -122,26 +119,5 @@ func TestPlaceByTheReply(t *testing.T) {
 		if got := d.positionAtJoin(znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
 			t.Errorf("%+v: %+v", tt, got)
 		}
-	}
-}
-
-// TestPlacesOfUnlikeRequests: a hundred requests with different metadata have a place each, and
-// find it again.
-func TestPlacesOfUnlikeRequests(t *testing.T) {
-	q, lock := offline(new(local)), new(lockState)
-	request := func(i int) *Request {
-		return &Request{Lock: "x", Kind: znode.Mutex, Terms: lease.Terms{TTL: time.Minute, Metadata: map[string]string{"i": fmt.Sprint(i)}}}
-	}
-	places := map[*placed]bool{}
-	for i := range 100 {
-		places[lock.placeFor(q, request(i))] = true
-	}
-	for i := range 100 {
-		if !places[lock.placeFor(q, request(i))] {
-			t.Errorf("request %d has two places", i)
-		}
-	}
-	if len(places) != 100 {
-		t.Errorf("%d places, want 100", len(places))
 	}
 }
