@@ -123,8 +123,7 @@ shardsim: ## 10,000 histories of groups of shards in virtual time (HISTORIES=n, 
 	HISTORIES=$(or $(HISTORIES),10000) SEED=$(SEED) go test -count 1 -timeout 120m -run '^TestShards$$' ./lock/shard
 
 shards: ## 256 shards of eight processes that are killed and paused, beside member-list hashing (DURATION=10m, SERVERS=3, again with SEED=n)
-	$(BUILD) ./integration/shardrace
-	bin/shardrace -duration $(or $(DURATION),10m) -seed $(or $(SEED),0) -servers $(or $(SERVERS),1)
+	@$(MAKE) --no-print-directory compare KIND=shards
 
 fuzz: ## random input for each fuzz target, for FUZZTIME (30s) each
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \
@@ -155,7 +154,7 @@ torture: ## client processes and three servers under faults (DURATION=2m, again 
 	$(BUILD) ./integration/torture
 	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
 
-compare: ## what others lose under the same faults (KIND=locks, flaps or ticks; DURATION=60m, SERVERS=3, PEERS=holdfast,etcd; again with SEED=n; UPDATE=1: publish it)
+compare: ## what others lose under the same faults (KIND=locks, flaps, ticks or shards; DURATION=60m, SERVERS=3, PEERS=holdfast,etcd; again with SEED=n; UPDATE=1: publish it)
 	go build -C integration/compare -buildvcs=false -o $(CURDIR)/bin/ .
 	cd integration/compare && exec $(CURDIR)/bin/compare -kind $(or $(KIND),locks) -duration $(or $(DURATION),0) -seed $(or $(SEED),0) -servers $(or $(SERVERS),0) -peers '$(PEERS)' $(if $(UPDATE),-update)
 

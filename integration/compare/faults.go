@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
@@ -14,11 +15,22 @@ import (
 // mostStep is the largest step of a clock. It must be less than Holdfast's grace.
 const mostStep = 2 * time.Second
 
-// faults is a list of faults, each of which happens to all of a run's systems at the same moment.
+// faults has series of faults, each of which happens to all of a run's systems at the same moment.
 type faults struct {
-	run *run
-	ctx context.Context // limits restarts of servers
-	all []crew.Fault
+	run    *run
+	ctx    context.Context // limits restarts of servers
+	series []series
+}
+
+// series makes one fault at a time, with from least to most of quiet before each.
+type series struct {
+	least, most time.Duration
+	all         []crew.Fault
+}
+
+// begin begins a series, to which the following faults belong.
+func (f *faults) begin(least, most time.Duration) {
+	f.series = append(f.series, series{least: least, most: most})
 }
 
 // together adds a fault.
@@ -27,14 +39,15 @@ func (f *faults) together(name string, of func(t *crew.Team) crew.Fault) {
 	for _, t := range f.run.teams {
 		each = append(each, of(t))
 	}
-	f.all = append(f.all, crew.Together(name, each...))
+	s := &f.series[len(f.series)-1]
+	s.all = append(s.all, crew.Together(name, each...))
 }
 
-// clients adds a fault of two clients of each system.
-func (f *faults) clients(name string, least, most time.Duration, way crew.Way[*crew.Client]) {
+// clients adds a fault of clients of each system: those at some places, which are drawn.
+func (f *faults) clients(name string, draw func(r *rand.Rand) []int, least, most time.Duration, way crew.Way[*crew.Client]) {
 	f.together(name, func(t *crew.Team) crew.Fault {
 		return crew.Break(name, least, most, func(_ context.Context, r *rand.Rand) (victims []*crew.Client, _ error) {
-			for _, i := range r.Perm(clients)[:2] {
+			for _, i := range draw(r) {
 				if i < len(t.Clients) {
 					victims = append(victims, t.Clients[i])
 				}
@@ -43,6 +56,9 @@ func (f *faults) clients(name string, least, most time.Duration, way crew.Way[*c
 		}, way)
 	})
 }
+
+// two draws two clients.
+func two(r *rand.Rand) []int { return r.Perm(clients)[:2] }
 
 // servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several
 // servers.
@@ -95,25 +111,28 @@ func parted(s crew.Servers) crew.Way[int] { return s.Parted }
 // paused for longer than their lease.
 func lockFaults(f *faults) {
 	const short, s = 500 * time.Millisecond, time.Second
+	f.begin(2*s, 6*s)
 	f.servers("leader paused", 0, s, 8*s, paused)
 	f.servers("follower paused", 1, s, 8*s, paused)
-	f.clients("two clients paused", ttl+s, ttl+grace+6*s, crew.ClientPaused)
+	f.clients("two clients paused", two, ttl+s, ttl+grace+6*s, crew.ClientPaused)
 	f.servers("leader killed", 0, short, 5*s, killed)
 	f.servers("follower killed", 1, short, 5*s, killed)
-	f.clients("two clients killed", short, 5*s, crew.ClientKilled)
+	f.clients("two clients killed", two, short, 5*s, crew.ClientKilled)
 	f.servers("leader parted from the other servers", 0, s, 10*s, parted)
-	f.clients("two clients parted from the servers", s, ttl+grace+4*s, crew.ClientParted)
+	f.clients("two clients parted from the servers", two, s, ttl+grace+4*s, crew.ClientParted)
 	f.steps("leader's clock stepped", 2*s, 8*s)
 }
 
 // tickFaults are those of the ticks. Half of them come within 30 ms after a tick, when a run may be
 // going on. Redis has one server, which is its leader.
 func tickFaults(f *faults) {
-	f.clients("two clients paused", time.Second, 13*time.Second, crew.ClientPaused)
-	f.clients("two clients killed", 0, 12*time.Second, crew.ClientKilled)
+	f.begin(2*time.Second, 6*time.Second)
+	f.clients("two clients paused", two, time.Second, 13*time.Second, crew.ClientPaused)
+	f.clients("two clients killed", two, 0, 12*time.Second, crew.ClientKilled)
 	f.servers("leader killed", 0, 0, time.Second, killed)
-	for i, fault := range f.all {
-		f.all[i].Do = func(ctx context.Context, r *rand.Rand) (bool, error) {
+	all := f.series[0].all
+	for i, fault := range all {
+		all[i].Do = func(ctx context.Context, r *rand.Rand) (bool, error) {
 			if late := wait.Between(r, 0, 30*time.Millisecond); r.IntN(2) == 0 {
 				now := time.Now()
 				_ = wait.Sleep(ctx, now.Truncate(time.Second).Add(time.Second+late).Sub(now))
@@ -123,15 +142,43 @@ func tickFaults(f *faults) {
 	}
 }
 
-// disturb makes faults for the run's duration, with 2 to 6 s of quiet before each, and returns their
-// numbers. When it returns without an error, all are repaired.
-func (r *run) disturb(ctx context.Context, faults []crew.Fault) (counts map[string]int, err error) {
+// shardFaults are those of the shards: of mostDown processes at once, and of servers.
+func shardFaults(f *faults) {
+	const s = time.Second
+	end := crew.Each(crew.Always(func(c *crew.Client) { c.End(f.ctx, finishPatience) }))
+	for first := range mostDown {
+		one := func(r *rand.Rand) []int { return []int{first + mostDown*r.IntN(processes/mostDown)} }
+		f.begin(4*s, 14*s)
+		f.clients("kills", one, s, 25*s, crew.ClientKilled)
+		f.clients("pauses", one, s, 25*s, crew.ClientPaused)
+		f.clients("restarts in order", one, 0, time.Millisecond, crew.Way[*crew.Client]{Damage: end, Mend: crew.ClientKilled.Mend})
+	}
+	f.begin(10*s, 40*s)
+	for rank, server := range []string{"leader", "follower"} {
+		f.servers(server+" killed", rank, s, 15*s, killed)
+		f.servers(server+" paused", rank, s, 15*s, paused)
+		f.servers(server+" restarted", rank, 0, time.Millisecond, func(s crew.Servers) crew.Way[int] { return s.Restarted })
+	}
+}
+
+// disturb makes faults for the run's duration, and returns their numbers. When it returns without an
+// error, all are repaired.
+func (r *run) disturb(ctx context.Context, all []series) (counts map[string]int, err error) {
 	counts = map[string]int{}
+	var mu sync.Mutex
 	during, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
-	err = crew.Plague(during, rand.New(rand.NewPCG(r.Seed, 0)), faults, 2*time.Second, 6*time.Second, func(f crew.Fault, began, ended monotonic.Instant) {
-		counts[f.Name]++
-		r.say("%s, %v; %s", f.Name, time.Duration(ended-began).Round(time.Millisecond), r.soFar())
+	err = wait.All(len(all), func(i int) error {
+		err := crew.Plague(during, rand.New(rand.NewPCG(r.Seed, uint64(i))), all[i].all, all[i].least, all[i].most, func(f crew.Fault, began, ended monotonic.Instant) {
+			mu.Lock()
+			defer mu.Unlock()
+			counts[f.Name]++
+			r.say("%s, %v; %s", f.Name, time.Duration(ended-began).Round(time.Millisecond), r.soFar())
+		})
+		if err != nil {
+			cancel() // the other series, too
+		}
+		return err
 	})
 	if err == nil && ctx.Err() == nil && len(counts) == 0 {
 		err = errors.New("there was no time for a fault")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -24,8 +25,10 @@ func runLocks(ctx context.Context, set settings, names []string, e env) (*result
 	start := func(ctx context.Context, r *run) error {
 		return wait.All(len(r.teams), func(i int) error { return r.startLocks(ctx, i, stores[names[i]]) })
 	}
-	judge := func(r *run, res *result, begun, ended monotonic.Instant) bool {
-		res.Rows = nil
+	judge := func(r *run, res *result, begun, ended monotonic.Instant, over bool) bool {
+		if !over {
+			return false
+		}
 		for _, t := range r.teams {
 			for _, w := range peerOf(t.Name).offers {
 				res.Rows = append(res.Rows, judgeLock(t.Name, w, t.History.All(), stores[t.Name][w], begun, ended))
@@ -33,7 +36,7 @@ func runLocks(ctx context.Context, set settings, names []string, e env) (*result
 		}
 		return false
 	}
-	res, err := contest{names, start, lockFaults, judge}.run(ctx, set, e)
+	res, err := contest{names, start, nil, lockFaults, judge}.run(ctx, set, e)
 	if res != nil {
 		for _, v := range res.Rows {
 			for _, text := range v.examples[:min(5, len(v.examples))] {
@@ -47,8 +50,8 @@ func runLocks(ctx context.Context, set settings, names []string, e env) (*result
 // startLocks starts a system's servers, its stores, and then its clients.
 func (r *run) startLocks(ctx context.Context, i int, stores map[string]*Store) error {
 	t := r.teams[i]
-	dir, err := r.folder(i)
-	if err != nil {
+	dir := filepath.Join(r.dir, fmt.Sprint(i))
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
 	if r.given == nil {

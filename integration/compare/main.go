@@ -1,5 +1,5 @@
 // Compare shows what locks lose under the same faults: Holdfast's, zk.Lock of go-zookeeper, etcd's,
-// and those of Curator, kazoo and gocron.
+// and those of Curator, kazoo and gocron; and shards, beside a list of members.
 //
 //	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3] [-peers holdfast,etcd] [-update]
 //
@@ -42,7 +42,7 @@ type kind struct {
 }
 
 // The names of the kinds.
-const locksKind, flapsKind, ticksKind = "locks", "flaps", "ticks"
+const locksKind, flapsKind, ticksKind, shardsKind = "locks", "flaps", "ticks", "shards"
 
 var kinds []kind
 
@@ -51,6 +51,7 @@ func init() { // not a literal, because the kinds' functions print tables, which
 		{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), runLocks},
 		{flapsKind, "Flaps", time.Second, 1, namesOf(contenders, func(c *contender) string { return c.title }), runFlaps},
 		{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), runTicks},
+		{shardsKind, "256 shards of eight processes", 10 * time.Minute, 1, shardPeers, runShards},
 	}
 }
 
@@ -93,12 +94,12 @@ func main() {
 // first does the work of the client or server until its end.
 func child() bool {
 	peers.ServeIfPeer()
-	return crew.Serve(workerEnv, work) || crew.Serve(etcdEnv, serveEtcd)
+	return crew.Serve(workerEnv, work) || crew.Serve(shardEnv, workOnShards) || crew.Serve(etcdEnv, serveEtcd)
 }
 
 func command(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	name := flags.String("kind", locksKind, "what is compared: locks, flaps or ticks")
+	name := flags.String("kind", locksKind, "what is compared: locks, flaps, ticks or shards")
 	duration := flags.Duration("duration", 0, "for how long faults are made; 0: as the kind has it")
 	seed := flags.Uint64("seed", 0, "of all that is drawn; 0: a new one")
 	servers := flags.Int("servers", 0, "ZooKeeper servers; with one, only clients have faults; 0: as the kind has it")
@@ -112,7 +113,7 @@ func command(ctx context.Context, args []string) int {
 	case flags.NArg() > 0:
 		return unknown(fmt.Errorf("unexpected argument %q", flags.Arg(0)))
 	case k < 0:
-		return unknown(fmt.Errorf("-kind %q: must be %s, %s or %s", *name, locksKind, flapsKind, ticksKind))
+		return unknown(fmt.Errorf("-kind %q: must be %s, %s, %s or %s", *name, locksKind, flapsKind, ticksKind, shardsKind))
 	case *duration != 0 && *duration < time.Second:
 		return unknown(fmt.Errorf("-duration %v: must be at least a second", *duration))
 	case *servers != 0 && *servers != 1 && *servers != 3:

@@ -23,6 +23,7 @@ type result struct {
 	Audit    *auditResult    `json:",omitempty"` // of the log of Holdfast's servers
 	Groups   []ticks.Figures `json:",omitempty"` // of ticks
 	Flaps    []flapResult    `json:",omitempty"`
+	Shards   []shardFigures  `json:",omitempty"`
 
 	faults []string // clients of Holdfast that had to be killed at the end, or ended by themselves
 }
@@ -36,7 +37,7 @@ type auditResult struct {
 
 // broken lists the promises of Holdfast that were broken.
 func (r result) broken() []string {
-	return slices.Concat(r.faults, r.brokenLocks(), r.brokenTicks(), r.brokenFlaps())
+	return slices.Concat(r.faults, r.brokenLocks(), r.brokenTicks(), r.brokenFlaps(), r.brokenShards())
 }
 
 // readResults reads a file of results.
@@ -99,7 +100,7 @@ func text(results []result) string {
 			fmt.Fprintf(&b, ". Faults: %s", strings.Join(faults, ", "))
 		}
 		b.WriteString(".\n")
-		for _, t := range slices.Concat(r.locksTables(), r.flapsTables(), r.ticksTables()) {
+		for _, t := range slices.Concat(r.locksTables(), r.flapsTables(), r.ticksTables(), r.shardsTables()) {
 			t.write(&b)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 const (
@@ -46,10 +47,11 @@ type env struct {
 type contest struct {
 	systems []string
 	start   func(ctx context.Context, r *run) error // starts servers and clients
+	ready   func(r *run) bool                       // nil: it is when each system has done something
 	faults  func(f *faults)                         // lists the faults
-	// judge fills in the result, after the faults and again at the end. begun and ended are the times
-	// of the faults. pending says that more is to come.
-	judge func(r *run, res *result, begun, ended monotonic.Instant) (pending bool)
+	// judge fills in the result, after the faults, and again when the clients have ended (over). begun
+	// and ended are the times of the faults. pending says that more is to come.
+	judge func(r *run, res *result, begun, ended monotonic.Instant, over bool) (pending bool)
 }
 
 // run makes faults of all systems, ends the clients, judges, and keeps the evidence of broken promises.
@@ -67,7 +69,7 @@ func (c contest) run(ctx context.Context, set settings, e env) (_ *result, err e
 		return nil, err
 	}
 	res := &result{settings: set, Versions: r.versions()}
-	if err := r.awaitWork(ctx); err != nil {
+	if err := r.awaitWork(ctx, c.ready); err != nil {
 		return nil, err
 	}
 	if err := wait.Sleep(ctx, warmUp); err != nil {
@@ -76,7 +78,7 @@ func (c contest) run(ctx context.Context, set settings, e env) (_ *result, err e
 	begun := monotonic.Now()
 	f := &faults{run: r, ctx: ctx}
 	c.faults(f)
-	if res.Faults, err = r.disturb(ctx, f.all); err != nil {
+	if res.Faults, err = r.disturb(ctx, f.series); err != nil {
 		return nil, err
 	}
 	ended := monotonic.Now()
@@ -84,14 +86,14 @@ func (c contest) run(ctx context.Context, set settings, e env) (_ *result, err e
 		if err := wait.Sleep(ctx, calmDown); err != nil {
 			return nil, err
 		}
-		if !c.judge(r, res, begun, ended) || time.Now().After(end) {
+		if !c.judge(r, res, begun, ended, false) || time.Now().After(end) {
 			break
 		}
 	}
 	if res.faults, err = r.finish(ctx); err != nil {
 		return nil, err
 	}
-	c.judge(r, res, begun, ended) // what was going on has ended
+	c.judge(r, res, begun, ended, true)
 	if err := r.audit(ctx, res); err != nil {
 		return res, err
 	}
@@ -124,12 +126,6 @@ func (r *run) soFar() string {
 	return strings.Join(all, ", ")
 }
 
-// folder makes a folder for a system.
-func (r *run) folder(i int) (string, error) {
-	dir := filepath.Join(r.dir, fmt.Sprint(i))
-	return dir, os.Mkdir(dir, 0o700)
-}
-
 // end kills the clients, stops the servers, and removes the run's folder.
 func (r *run) end() error {
 	err := wait.All(len(r.teams), func(i int) error { return r.teams[i].Close() })
@@ -147,14 +143,31 @@ func (r *run) versions() string {
 	return strings.Join(all, ", ")
 }
 
-// awaitWork waits until each system has done something.
-func (r *run) awaitWork(ctx context.Context) error {
+// awaitWork waits until all systems are ready.
+func (r *run) awaitWork(ctx context.Context, ready func(r *run) bool) error {
 	return wait.Until(ctx, crew.StartPatience, "all systems work", func() (bool, error) {
-		idle := slices.ContainsFunc(r.teams, func(t *crew.Team) bool {
-			return len(t.Clients) > 0 && len(t.History.All()) == 0 && len(t.Died()) == 0
-		})
-		return !idle, ctx.Err()
+		for _, t := range r.teams {
+			if died := t.Died(); ours(t.Name) && len(died) > 0 {
+				return false, errors.New(strings.Join(died, "; "))
+			}
+		}
+		if ready != nil {
+			return ready(r), wait.Sleep(ctx, time.Second)
+		}
+		return !slices.ContainsFunc(r.teams, func(t *crew.Team) bool { return len(t.Clients) > 0 && len(t.History.All()) == 0 && len(t.Died()) == 0 }), nil
 	})
+}
+
+// startShared starts servers that sync each write to disk, for all systems, and returns their addresses.
+func (r *run) startShared(ctx context.Context, t *crew.Team) ([]string, error) {
+	if r.given == nil {
+		z, err := crew.Start(ctx, r.Servers, nil, zkserver.Options{Fsync: true, Optimize: true})
+		if err != nil {
+			return nil, err
+		}
+		t.Servers = z
+	}
+	return t.Servers.Addrs(), nil
 }
 
 // finish ends the clients. It returns the faults of Holdfast's clients, and prints those of the

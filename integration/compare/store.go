@@ -72,8 +72,13 @@ func serveStores(path string, stores map[string]*Store) (net.Listener, error) {
 		}
 	}
 	l, err := net.Listen("unix", path)
-	if err == nil {
-		go server.Accept(l)
+	if err != nil {
+		return nil, err
 	}
-	return l, err
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			go server.ServeConn(conn)
+		}
+	}()
+	return l, nil
 }

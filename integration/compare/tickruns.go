@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // The systems beside the groups: they have servers and no clients.
@@ -24,7 +23,7 @@ func runTicks(ctx context.Context, set settings, names []string, e env) (*result
 	groups := slices.DeleteFunc(slices.Clone(ticks.Groups), func(g ticks.Group) bool { return !slices.Contains(names, g.Name) })
 	epoch := time.Now().Add(-time.Duration(monotonic.Now()))
 	start := func(ctx context.Context, r *run) error { return r.startTicks(ctx, groups) }
-	judge := func(r *run, res *result, begun, ended monotonic.Instant) (pending bool) {
+	judge := func(r *run, res *result, begun, ended monotonic.Instant, _ bool) (pending bool) {
 		res.Groups = nil
 		first, last := epoch.Add(time.Duration(begun)).Truncate(ticks.Interval).Add(ticks.Interval), epoch.Add(time.Duration(ended)).Truncate(ticks.Interval)
 		for i, g := range groups {
@@ -34,29 +33,29 @@ func runTicks(ctx context.Context, set settings, names []string, e env) (*result
 		}
 		return pending
 	}
-	return contest{append(slices.Clone(names), zooKeeperServers, redisServers), start, tickFaults, judge}.run(ctx, set, e)
+	return contest{append(slices.Clone(names), zooKeeperServers, redisServers), start, nil, tickFaults, judge}.run(ctx, set, e)
 }
 
 // startTicks starts the servers that the groups need, and the replicas.
 func (r *run) startTicks(ctx context.Context, groups []ticks.Group) (err error) {
-	var zooKeeper, redis crew.Cluster = crew.Given(r.given), crew.Given(nil)
-	if r.given == nil && slices.ContainsFunc(groups, func(g ticks.Group) bool { return g.Ours }) {
-		if zooKeeper, err = crew.Start(ctx, r.Servers, nil, zkserver.Options{Fsync: true, Optimize: true}); err != nil {
+	var servers, redis []string
+	if slices.ContainsFunc(groups, func(g ticks.Group) bool { return g.Ours }) {
+		if servers, err = r.startShared(ctx, r.teams[len(groups)]); err != nil {
 			return err
 		}
 	}
-	r.teams[len(groups)].Servers = zooKeeper
 	if slices.ContainsFunc(groups, func(g ticks.Group) bool { return !g.Ours && !g.Unlocked }) {
-		if redis, err = startRedis(ctx, r.dir); err != nil {
+		cluster, err := startRedis(ctx, r.dir)
+		if err != nil {
 			return err
 		}
+		r.teams[len(groups)+1].Servers, redis = cluster, cluster.Addrs()
 	}
-	r.teams[len(groups)+1].Servers = redis
 	program, err := ticks.Build(ctx, r.dir)
 	if err != nil {
 		return err
 	}
-	replica := ticks.Replica{ZooKeeper: zooKeeper.Addrs(), Redis: strings.Join(redis.Addrs(), ",")}
+	replica := ticks.Replica{ZooKeeper: servers, Redis: strings.Join(redis, ",")}
 	return wait.All(len(groups), func(i int) error {
 		replica := replica
 		replica.Group = groups[i]

@@ -64,7 +64,7 @@ func TestPlague(t *testing.T) {
 }
 
 // TestPlagueEnds: a fault that is going on when the time is over is mended, and is no error; a fault
-// that fails is.
+// that fails is. Without faults it ends.
 func TestPlagueEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	mended := false
@@ -77,6 +77,9 @@ func TestPlagueEnds(t *testing.T) {
 	fails := Break("fails", 0, 0, func(context.Context, *rand.Rand) ([]int, error) { return nil, why }, Way[int]{})
 	if err := Plague(t.Context(), rand.New(rand.NewPCG(1, 0)), []Fault{fails}, 0, 0, nil); !errors.Is(err, why) {
 		t.Errorf("%v", err)
+	}
+	if err := Plague(t.Context(), rand.New(rand.NewPCG(1, 0)), nil, 0, 0, nil); err != nil {
+		t.Errorf("without faults: %v", err)
 	}
 }
 

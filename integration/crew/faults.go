@@ -68,13 +68,14 @@ func ServerFaults(ctx context.Context, c Cluster) Servers {
 }
 
 // Ranked picks the servers of c at the indexes [from:to] of a list: the leader, then the others in
-// random order.
+// random order. If c has fewer, it picks those that there are.
 func Ranked(c Cluster, from, to int) Pick[int] {
 	return func(ctx context.Context, r *rand.Rand) ([]int, error) {
 		order := r.Perm(len(c.Addrs()))
 		leader, err := c.Leader(ctx)
 		order = slices.DeleteFunc(order, func(i int) bool { return i == leader })
-		return slices.Insert(order, 0, leader)[from:to], err
+		order = slices.Insert(order, 0, leader)
+		return order[min(from, len(order)):min(to, len(order))], err
 	}
 }
 
@@ -122,9 +123,9 @@ func Together(name string, faults ...Fault) Fault {
 
 // Plague makes faults, one at a time, until ctx ends: all of them in random order, then all again in
 // another order. Before each fault it waits for a random time from least to most. It calls made
-// after each fault that happened as its name says.
+// after each fault that happened as its name says. Without faults it returns at once.
 func Plague(ctx context.Context, r *rand.Rand, faults []Fault, least, most time.Duration, made func(f Fault, began, ended monotonic.Instant)) error {
-	for {
+	for len(faults) > 0 {
 		for _, i := range r.Perm(len(faults)) {
 			if wait.Sleep(ctx, wait.Between(r, least, most)) != nil {
 				return nil
@@ -142,4 +143,5 @@ func Plague(ctx context.Context, r *rand.Rand, faults []Fault, least, most time.
 			}
 		}
 	}
+	return nil
 }

@@ -1,6 +1,6 @@
 // Package crew runs client processes behind relays and the servers that they use, makes faults of
-// both by a seed, and keeps what the clients say. torture, compare and shardrace are made of it, and
-// package judge judges the histories.
+// both by a seed, and keeps what the clients say. torture and compare are made of it, and package
+// judge judges the histories.
 package crew
 
 import (

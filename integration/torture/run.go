@@ -203,7 +203,7 @@ func (t *torture) startServers() error {
 	if t.servers, err = crew.Start(t.ctx, 3, clocks, zkserver.Options{Links: true, Config: []string{"syncLimit=4"}}); err != nil {
 		return err
 	}
-	t.team.Servers = t.servers
+	t.team.Name, t.team.Servers = "torture", t.servers
 	fmt.Printf("torture: the servers are %s\n", t.servers.Version())
 	if t.servers.Release.MayDiverge() {
 		fmt.Printf("torture: such servers may come to disagree on their data when they are killed, and then the run is void; "+

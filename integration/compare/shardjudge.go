@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,8 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
-// numbers are what the history of a team shows, between two moments.
-type numbers struct {
+// shardFigures are what the history of a system shows, between two moments.
+type shardFigures struct {
+	System   string
 	Writes   int
 	Refused  int           // writes of a past owner that the store refuses by their tokens
 	Accepted int           // writes of a past owner, while its successor works, that the store cannot refuse
@@ -20,40 +22,38 @@ type numbers struct {
 	Double   time.Duration // with two processes at work, summed over the shards
 	None     time.Duration // with none, summed over the shards
 	Longest  time.Duration // the longest time without one, of any shard
+	Whose    string        // the shard of Longest, and its past owner
 	Moves    int           // shards that went to another process
 	Fullest  float64       // share of the process with the most shards, of the mean share; the mean over time
+	Uneven   string        // at the end: shares, if a shard has no owner, or if Holdfast's are not equal
 }
 
 // ledger is what is known at a record of the history.
 type ledger struct {
-	numbers
+	shardFigures
 	from, to monotonic.Instant
 	now      monotonic.Instant
 	shards   [shards]state
 	stopped  map[string]bool
-	fullness float64 // seconds times fullest
-	longest  gapOf   // of numbers.Longest
-}
-
-// gapOf says which shard had no process at work, since when, and whose it had been.
-type gapOf struct {
-	shard int
-	owner string
-	since monotonic.Instant
+	own      map[string]int // how many shards each process works on
+	none     int            // shards with no process at work
+	double   int            // shards with several
+	fullness float64        // seconds times fullest
 }
 
 // state is the state of a shard.
 type state struct {
 	working map[string]bool
-	owner   string // the process that began last
-	highest string // token
-	none    monotonic.Instant
+	owner   string            // the process that began last
+	highest string            // token
+	atWork  int               // processes that work on it, and are not stopped
+	none    monotonic.Instant // since when that is 0
 }
 
-// judge returns what a history shows between two moments. The order of its writes in time is that of
+// judgeShards returns what a history shows between two moments. The order of its writes in time is that of
 // the store.
-func judge(records []*crew.Record, from, to monotonic.Instant) *ledger {
-	j := &ledger{from: from, to: to, stopped: map[string]bool{}}
+func judgeShards(records []*crew.Record, from, to monotonic.Instant) *ledger {
+	j := &ledger{from: from, to: to, stopped: map[string]bool{}, own: map[string]int{}}
 	for i := range j.shards {
 		j.shards[i].working = map[string]bool{}
 	}
@@ -62,6 +62,9 @@ func judge(records []*crew.Record, from, to monotonic.Instant) *ledger {
 		j.record(r)
 	}
 	j.pass(to)
+	for i := range j.shards {
+		j.gap(i)
+	}
 	if j.fullness > 0 {
 		j.Fullest = j.fullness / time.Duration(min(j.now, to)-from).Seconds()
 	}
@@ -75,78 +78,93 @@ func (j *ledger) pass(at monotonic.Instant) {
 		return
 	}
 	d := time.Duration(until - since)
-	for i := range j.shards {
-		s := &j.shards[i]
-		switch n := j.atWork(s); {
-		case s.owner == "": // the race has not begun
-		case n == 0:
-			s.none = max(s.none, j.from)
-			j.None += d
-			if gap := time.Duration(until - s.none); gap > j.Longest {
-				j.Longest, j.longest = gap, gapOf{i, s.owner, s.none}
-			}
-		case n > 1:
-			j.Double += d
-		}
-	}
-	if own := j.owns(); len(own) > 0 {
-		j.fullness += d.Seconds() * float64(most(own)) * float64(len(own)) / float64(sum(own))
+	j.None += time.Duration(j.none) * d
+	j.Double += time.Duration(j.double) * d
+	if len(j.own) > 0 {
+		j.fullness += d.Seconds() * float64(most(j.own)) * float64(len(j.own)) / float64(sum(j.own))
 	}
 }
 
-// atWork returns the number of processes that work on a shard now.
-func (j *ledger) atWork(s *state) (n int) {
+// gap takes note of the time since which a shard has no process at work.
+func (j *ledger) gap(i int) {
+	s := &j.shards[i]
+	since, until := max(s.none, j.from), min(j.now, j.to)
+	if s.owner != "" && s.atWork == 0 && time.Duration(until-since) > j.Longest {
+		j.Longest, j.Whose = time.Duration(until-since), fmt.Sprintf("shard %d, after %s", i, s.owner)
+	}
+}
+
+// change makes a change of a process and a shard, and counts anew.
+func (j *ledger) change(i int, process string, working bool) {
+	s := &j.shards[i]
+	j.count(i, -1)
+	if working {
+		s.working[process], s.owner = true, process
+	} else {
+		delete(s.working, process)
+	}
+	j.count(i, 1)
+}
+
+// count takes a shard out of the counts (-1), or into them (1).
+func (j *ledger) count(i, n int) {
+	s := &j.shards[i]
+	if s.owner == "" {
+		return // the race has not begun
+	}
+	before := s.atWork
+	s.atWork = 0
 	for process := range s.working {
 		if !j.stopped[process] {
-			n++
-		}
-	}
-	return n
-}
-
-// owns returns how many shards each process works on.
-func (j *ledger) owns() map[string]int {
-	own := map[string]int{}
-	for i := range j.shards {
-		for process := range j.shards[i].working {
-			if !j.stopped[process] {
-				own[process]++
+			s.atWork++
+			if j.own[process] += n; j.own[process] == 0 {
+				delete(j.own, process)
 			}
 		}
 	}
-	return own
+	switch {
+	case s.atWork == 0:
+		j.none += n
+		if n > 0 && before > 0 {
+			s.none = j.now
+		}
+	case s.atWork > 1:
+		j.double += n
+	}
 }
 
 func (j *ledger) record(r *crew.Record) {
 	within := j.now >= j.from && j.now < j.to
 	switch r.Op {
 	case crew.OpKilled, crew.OpStopped, crew.OpContinued:
+		for i := range j.shards {
+			j.gap(i)
+			j.count(i, -1)
+		}
 		j.stopped[r.Worker] = r.Op != crew.OpContinued
 		for i := range j.shards {
 			if r.Op == crew.OpKilled {
 				delete(j.shards[i].working, r.Worker)
 			}
-			j.note(&j.shards[i])
+			j.count(i, 1)
 		}
 		return
 	}
-	index, err := strconv.Atoi(r.Lock)
+	i, err := strconv.Atoi(r.Lock)
 	if err != nil {
 		return // of no shard
 	}
-	s := &j.shards[index]
+	s := &j.shards[i]
 	switch r.Op {
 	case opEnd:
-		delete(s.working, r.Worker)
-		j.note(s)
+		j.change(i, r.Worker, false)
 		return
 	case opBegin:
-		s.working[r.Worker] = true
-		j.note(s)
+		j.gap(i)
 		if s.owner != r.Worker && within {
 			j.Moves++
 		}
-		s.owner = r.Worker
+		j.change(i, r.Worker, true)
 	}
 	if within {
 		j.Writes++
@@ -160,16 +178,6 @@ func (j *ledger) record(r *crew.Record) {
 		}
 	}
 	s.highest = max(s.highest, r.Token)
-}
-
-// note takes note of the moment since which a shard has no process at work.
-func (j *ledger) note(s *state) {
-	switch {
-	case j.atWork(s) > 0:
-		s.none = 0
-	case s.none == 0:
-		s.none = j.now
-	}
 }
 
 func sum(own map[string]int) (n int) {

@@ -20,19 +20,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
-// workerEnv is the environment variable that makes this program a worker. Its value is a
-// workerConfig in JSON.
-const workerEnv = "HOLDFAST_SHARDRACE_WORKER"
+// shardEnv is the environment variable that makes this program a process with shards. Its value is a
+// shardConfig in JSON.
+const shardEnv = "HOLDFAST_COMPARE_SHARDS"
 
-// workerConfig is that of a process of a team.
-type workerConfig struct {
+type shardConfig struct {
 	Ours      bool
 	Name      string
 	ZooKeeper []string
 }
 
-type worker struct {
-	workerConfig
+type shardWorker struct {
+	shardConfig
 	crew.Teller
 }
 
@@ -43,9 +42,9 @@ const (
 	opEnd   = "end" // it does not work on the shard any more
 )
 
-func work(config workerConfig) error {
+func workOnShards(config shardConfig) error {
 	ctx := crew.UntilInputEnds()
-	w := &worker{config, crew.Teller{Worker: config.Name}}
+	w := &shardWorker{config, crew.Teller{Worker: config.Name}}
 	if w.Ours {
 		return w.holdfast(ctx)
 	}
@@ -54,7 +53,7 @@ func work(config workerConfig) error {
 
 // own works on a shard until ctx ends: it writes once a second. owned is nil if it is not known for
 // how long the shard is owned.
-func (w *worker) own(ctx context.Context, index int, token string, owned interface{ Remaining() time.Duration }) error {
+func (w *shardWorker) own(ctx context.Context, index int, token string, owned interface{ Remaining() time.Duration }) error {
 	tell := func(op string) error {
 		r := crew.Record{Op: op, Lock: strconv.Itoa(index), Token: token, Call: monotonic.Now()}
 		if owned != nil {
@@ -72,8 +71,8 @@ func (w *worker) own(ctx context.Context, index int, token string, owned interfa
 	}
 }
 
-func (w *worker) holdfast(ctx context.Context) error {
-	locks, err := lock.Dial(ctx, w.ZooKeeper, lock.WithOwner(w.Name), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(ttl))
+func (w *shardWorker) holdfast(ctx context.Context) error {
+	locks, err := lock.Dial(ctx, w.ZooKeeper, lock.WithOwner(w.Name), lock.WithTTL(shardTTL), lock.WithGrace(shardGrace), lock.WithSessionTimeout(shardTTL))
 	if err != nil {
 		return err
 	}
@@ -92,8 +91,8 @@ const members = "/members"
 
 // memberList shares the shards as services do without locks: the owner of a shard is the member with
 // the highest hash of its name and the shard.
-func (w *worker) memberList(ctx context.Context) error {
-	z, events, err := zk.Connect(w.ZooKeeper, ttl, zk.WithLogger(log.New(io.Discard, "", 0)))
+func (w *shardWorker) memberList(ctx context.Context) error {
+	z, events, err := zk.Connect(w.ZooKeeper, shardTTL, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (w *worker) memberList(ctx context.Context) error {
 }
 
 // list returns the members, this one included.
-func (w *worker) list(z *zk.Conn) ([]string, *zk.Stat, <-chan zk.Event, error) {
+func (w *shardWorker) list(z *zk.Conn) ([]string, *zk.Stat, <-chan zk.Event, error) {
 	if _, err := z.Create(members, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
 		return nil, nil, nil, err
 	}
@@ -144,7 +143,7 @@ func (w *worker) list(z *zk.Conn) ([]string, *zk.Stat, <-chan zk.Event, error) {
 
 // follow stops the functions of shards that are not the member's any more, and starts those of new
 // ones.
-func (w *worker) follow(ctx context.Context, mine []int, running map[int]context.CancelFunc, functions *sync.WaitGroup) {
+func (w *shardWorker) follow(ctx context.Context, mine []int, running map[int]context.CancelFunc, functions *sync.WaitGroup) {
 	for index, stop := range running {
 		if !slices.Contains(mine, index) {
 			stop()

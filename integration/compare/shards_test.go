@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
+)
+
+// TestJudgeShards: the numbers of short logs, with times in seconds.
+func TestJudgeShards(t *testing.T) {
+	for name, c := range map[string]struct {
+		log  string
+		want shardFigures
+	}{
+		"handed over":                 {"begin 0 0 a 1 false,end 5 0 a 1 false,begin 6 0 b 2 false,write 7 0 b 2 false", shardFigures{Writes: 3, Moves: 2, Longest: time.Second}},
+		"two at once":                 {"begin 0 0 a - false,begin 4 0 b - false,write 6 0 a - false,end 7 0 a - false", shardFigures{Writes: 3, Moves: 2, Accepted: 1, Double: 3 * time.Second}},
+		"goes on after its successor": {"begin 0 0 a - false,stopped 1 0 a - false,begin 2 0 b - false,continued 3 0 a - false,write 3 0 a - false,end 4 0 b - false,write 4 0 a - false", shardFigures{Writes: 4, Moves: 2, Accepted: 1, Double: time.Second, Longest: time.Second}},
+		"killed":                      {"begin 0 0 a 1 false,killed 3 0 a - false,begin 9 0 b 2 false", shardFigures{Writes: 2, Moves: 2, Longest: 6 * time.Second}},
+		"late write of a paused one":  {"begin 0 0 a 1 false,stopped 1 0 a - false,begin 4 0 b 2 false,continued 6 0 a - false,write 6 0 a 1 false,end 6 0 a 1 false", shardFigures{Writes: 3, Moves: 2, Refused: 1, Longest: 3 * time.Second}},
+		"refused in time":             {"begin 0 0 a 1 true,begin 1 0 b 2 true,write 2 0 a 1 true,write 3 0 a 1 false", shardFigures{Writes: 4, Moves: 2, Refused: 2, InTime: 1, Double: 9 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var records []*crew.Record
+			for line := range strings.SplitSeq(c.log, ",") {
+				var at int
+				var r crew.Record
+				var inTime bool
+				fmt.Sscan(line, &r.Op, &at, &r.Lock, &r.Worker, &r.Token, &inTime)
+				if r.Call, r.Token = monotonic.Instant(at)*1e9, strings.Trim(r.Token, "-"); inTime {
+					r.Claim = new(monotonic.Claim)
+				}
+				records = append(records, &r)
+			}
+			j := judgeShards(records, 0, 10e9)
+			got := j.shardFigures
+			got.None, got.Fullest, got.Whose = 0, 0, ""
+			if got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRendezvous: each shard has one owner, and few shards move if a member goes.
+func TestRendezvous(t *testing.T) {
+	list := []string{"p0.1", "p1.1", "p2.1", "p3.1", "p4.1", "p5.1", "p6.1", "p7.1"}
+	owners := map[int]string{}
+	for _, member := range list {
+		mine := owned(list, member)
+		if len(mine) < 16 || len(mine) > 50 {
+			t.Errorf("%s has %d shards", member, len(mine))
+		}
+		for _, index := range mine {
+			owners[index] += member
+		}
+	}
+	for _, member := range list[1:] {
+		for _, index := range owned(list[1:], member) {
+			if owners[index] != member && owners[index] != list[0] {
+				t.Errorf("shard %d moves from %s to %s", index, owners[index], member)
+			}
+		}
+	}
+}
