@@ -430,3 +430,12 @@ func (w *world) cutOffSoon(label string) bool {
 	time.AfterFunc(latency/10, func() { w.kill(label) })
 	return true
 }
+
+// atReading returns an option with clocks that run true, which call f at each reading.
+func atReading(f func()) lock.Option {
+	begun := time.Now()
+	return lock.WithClock(func() (mono, wall time.Duration) {
+		f()
+		return time.Since(begun), time.Duration(time.Now().UnixNano())
+	})
+}

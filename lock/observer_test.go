@@ -491,12 +491,11 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 func TestRiskAsAReaderJoins(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var dead atomic.Bool
-		seen, machine := new(observed), newClock(0, 0)
-		a := w.dial("a", riding(), lock.WithObserver(seen), lock.WithClock(func() (mono, wall time.Duration) {
+		seen := new(observed)
+		a := w.dial("a", riding(), lock.WithObserver(seen), atReading(func() {
 			if dead.Load() && calledBy("lease.(*Entry).Risk") { // the new hold receives reports already
 				time.Sleep(ttl / 2)
 			}
-			return machine.now()
 		}))
 		h := w.taken("1st", a.RWMutex("x").RLock)
 		w.kill("a")

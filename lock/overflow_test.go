@@ -134,12 +134,7 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 // and names them. Without them the calls recreate the parent, even a kept or adopted one.
 func TestNodesBelowAtTheEndOfTheCounter(t *testing.T) {
 	for _, parent := range []string{"ours", "kept", "adopted"} {
-		for way, take := range map[string]func(*world, *lock.Client) (unlocker, error){
-			"lock":          func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(w.ctx) },
-			"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
-			"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
-			"barge":         func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").WithBarging().Lock(w.ctx) },
-		} {
+		for way, take := range ways {
 			subtest(t, way+" "+parent, locktest.Options{}, func(w *world) {
 				a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})), w.raw("other")
 				w.unlock(w.lock(a, "other"))
@@ -149,18 +144,18 @@ func TestNodesBelowAtTheEndOfTheCounter(t *testing.T) {
 				h, below := w.lock(a, "x"), w.lock(a, "x/y")
 				w.setSequence("x", math.MaxInt32)
 				if way == "lock" {
-					fails(w, second(take(w, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
+					fails(w, second(take(w.ctx, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
 				}
 				w.unlock(h)
 				begun := time.Now()
-				fails(w, second(take(w, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
+				fails(w, second(take(w.ctx, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
 				atMost(w, "waited", time.Since(begun), time.Second)
 				w.unlock(below)
 				time.Sleep(2 * time.Second)
 				if parent == "kept" {
 					w.wipe(z, "x/y")
 				}
-				tried, err := take(w, a)
+				tried, err := take(w.ctx, a)
 				w.ok(err)
 				w.ok(tried.Unlock())
 			})
@@ -270,14 +265,7 @@ func TestEntriesThatOverflowed(t *testing.T) {
 // TestDeadHolderAtTheEndOfTheCounter: at the end of the counter, too, where no entry follows its own, a
 // dead holder keeps no call waiting, and no TryLock refused, once its lease and the grace have ended.
 func TestDeadHolderAtTheEndOfTheCounter(t *testing.T) {
-	for way, try := range map[string]func(*world, *lock.Client) (unlocker, error){
-		"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
-		"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
-		"lock":          func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(w.limited(10 * ttl)) },
-		"barge": func(w *world, c *lock.Client) (unlocker, error) {
-			return c.Mutex("x").WithBarging().Lock(w.limited(10 * ttl))
-		},
-	} {
+	for way, take := range ways {
 		subtest(t, way, locktest.Options{}, func(w *world) {
 			a, b := w.dial("a"), w.dial("b")
 			w.unlock(w.lock(b, "other"))
@@ -290,7 +278,7 @@ func TestDeadHolderAtTheEndOfTheCounter(t *testing.T) {
 			if strings.HasPrefix(way, "try") {
 				time.Sleep(2 * (ttl + grace))
 			}
-			got, err := try(w, b)
+			got, err := take(w.limited(10*ttl), b)
 			w.ok(err)
 			ended.wait()
 			equal(w, "purged", b.Stats().Purged, 1)
@@ -459,3 +447,15 @@ func (w *world) first(queue ...<-chan taken) (got taken) {
 }
 
 type unlocker interface{ Unlock() error }
+
+// ways are calls that take the lock x, by name.
+var ways = map[string]func(context.Context, *lock.Client) (unlocker, error){
+	"lock": func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(ctx) },
+	"try":  func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(ctx) },
+	"try to have y": func(ctx context.Context, c *lock.Client) (unlocker, error) {
+		return c.All([]string{"x", "y"}).TryLock(ctx)
+	},
+	"barge": func(ctx context.Context, c *lock.Client) (unlocker, error) {
+		return c.Mutex("x").WithBarging().Lock(ctx)
+	},
+}

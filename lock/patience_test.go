@@ -263,46 +263,30 @@ func TestCallEndedByClose(t *testing.T) {
 		if can {
 			ctx = w.ctx
 		}
-		b := w.dial("b")
 		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", lock.WithUnlockTimeout(3*time.Second))...)
 		w.ok(err)
-		w.lock(b, "m")
-		w.lock(b, "x")
-		held := w.lock(a, "held")
-		calls := map[string]func() error{
-			"Lock":     func() error { _, err := a.Mutex("m").Lock(ctx); return err },
-			"Barge":    func() error { _, err := a.Mutex("m").WithBarging().Lock(ctx); return err },
-			"RLock":    func() error { _, err := a.RWMutex("rw").RLock(ctx); return err },
-			"All.Lock": func() error { _, err := a.All([]string{"x", "y"}).Lock(ctx); return err },
-			"Observe": func() (err error) {
-				for _, err = range a.Election("e").Observe(ctx) {
-				}
-				return err
-			},
-			"Extend": func() error {
-				if outage {
-					return held.Extend(ctx, ttl)
-				}
-				<-held.Context().Done()
-				return held.Err()
-			},
-		}
-		w.ok(second(b.RWMutex("rw").Lock(w.ctx)))
+		h := w.lock(a, "x", lock.WithTTL(10*ttl))
+		ticket := left(w, a)
+		calls := maps.Clone(patientCalls)
+		delete(calls, "Detach") // it ends the hold
+		calls["barge"] = on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("x").WithBarging().Lock(ctx)) })
 		if outage {
 			w.ok(w.Partition("a"))
+		} else { // those that wait for other contenders
+			maps.DeleteFunc(calls, func(what string, _ call) bool {
+				return !slices.Contains([]string{"barge", "Observe", "Lock of a held one", "All.Lock with a held one"}, what)
+			})
 		}
-		ended := make(map[string]chan error)
-		for what, call := range calls {
-			ch := make(chan error, 1)
-			ended[what] = ch
-			go func() { ch <- call() }()
+		ended := map[string]<-chan error{}
+		for what, ask := range calls {
+			ended[what] = async(func() error { return ask(ctx, a, h, ticket) })
 		}
 		time.Sleep(time.Second)
 		if err := a.Close(); (err == nil) == outage {
 			w.Errorf("outage %v: %v", outage, err)
 		}
-		for what := range calls {
-			if err := <-ended[what]; !errors.Is(err, lock.ErrClosed) || errors.Is(err, context.Canceled) {
+		for what, ch := range ended {
+			if err := <-ch; !errors.Is(err, lock.ErrClosed) || errors.Is(err, context.Canceled) {
 				w.Errorf("outage %v, %s: %v", outage, what, err)
 			}
 		}

@@ -197,30 +197,6 @@ func TestQueueForPermitsNeedsNoList(t *testing.T) {
 	}
 }
 
-// TestConcurrentLowering: if two clients lower to the same number at the same time, both calls
-// return, and no more permits than this number can be acquired.
-func TestConcurrentLowering(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		var lowered sync.WaitGroup
-		holder := w.dial("holder").Semaphore("x", 10)
-		h := w.take(permits(holder, 1))
-		limited := w.limited(time.Minute)
-		for _, label := range []string{"a", "b"} {
-			s := w.dial(label).Semaphore("x", 10)
-			lowered.Go(func() {
-				if err := s.Resize(limited, 4); err != nil {
-					t.Errorf("%s: %v", label, err)
-				}
-			})
-		}
-		lowered.Wait()
-		rest, err := holder.TryAcquire(w.ctx, 3)
-		w.ok(err)
-		mustBe(t, second(holder.TryAcquire(w.ctx, 1)), lock.ErrHeld)
-		w.finish(rest, h)
-	})
-}
-
 // TestRaiseBehindFewAndMany: the first waiter enters within a second after a raise, behind one
 // holder and behind 20.
 func TestRaiseBehindFewAndMany(t *testing.T) {

@@ -14,6 +14,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+// newSession ends the client's session, and waits for the next one.
+func (w *world) newSession(label string, c *lock.Client) {
+	first := c.Session()
+	w.ExpireLabel(label)
+	for s := first; s == first || s == 0; s = c.Session() {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // TestPredecessorThatOnlyALaggingServerShows: a waiter's predicted predecessor was deleted before
 // the waiter joined, but a lagging server still shows it. When the server no longer shows it, the
 // waiter does not enter, because the lock is held.
@@ -21,23 +30,18 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 	const during, before, reply = "during the read", "before the read", "before the reply to the join is handled"
 	each(t, "the session ends", []string{during, before, reply}, func(w *world, when string) {
 		var ends, slow atomic.Bool
-		begun, in := time.Now(), "(*Entry).Fresh"
+		in := "(*Entry).Fresh"
 		if when == reply {
 			in = "(*all).attempt"
 		}
 		var b *lock.Client
-		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+		b = w.dial("b", atReading(func() {
 			switch {
 			case ends.Load() && calledBy(in) && ends.Swap(false): // the waiter has joined, and has not listed yet
-				first := b.Session()
-				w.ExpireLabel("b")
-				for s := first; s == first || s == 0; s = b.Session() {
-					time.Sleep(10 * time.Millisecond)
-				}
+				w.newSession("b", b)
 			case slow.Load() && calledBy("(*Entry).Fresh") && slow.Swap(false): // it knows of the deletion, and its own entry is renewed meanwhile
 				time.Sleep(50 * time.Millisecond)
 			}
-			return time.Since(begun), time.Duration(time.Now().UnixNano())
 		}))
 		a, c, z := w.dial("a"), w.dial("c"), w.raw("other")
 		w.unlock(w.lock(b, "other"))
@@ -212,13 +216,11 @@ func TestStaleFollower(t *testing.T) {
 func TestStaleReadOfNewSession(t *testing.T) {
 	each(t, "the session ends during a read", bools, func(w *world, midway bool) { // the client repeats the read in the new session
 		var stale, pause atomic.Bool
-		start := time.Now()
-		b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+		b := w.dial("b", atReading(func() {
 			// The waiter handles its read late, and a renewal is faster.
 			if calledBy("(*Entry).Fresh") && pause.Swap(false) {
 				time.Sleep(ttl / 4)
 			}
-			return time.Since(start), time.Duration(time.Now().UnixNano())
 		}))
 		h := w.lock(w.dial("a"), "x")
 		ch := w.queue(w.ctx, b, "x")
@@ -253,17 +255,11 @@ func TestStaleReadOfNewSession(t *testing.T) {
 func TestStaleListDoesNotQueueAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var ends atomic.Bool
-		begun := time.Now()
 		var b *lock.Client
-		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+		b = w.dial("b", atReading(func() {
 			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // the waiter has joined, and has not listed yet
-				first := b.Session()
-				w.ExpireLabel("b")
-				for b.Session() == first {
-					time.Sleep(10 * time.Millisecond)
-				}
+				w.newSession("b", b)
 			}
-			return time.Since(begun), time.Duration(time.Now().UnixNano())
 		}))
 		h, err := w.dial("a").RWMutex("x").Lock(w.ctx)
 		w.ok(err)
@@ -294,12 +290,10 @@ func TestStaleListDoesNotQueueAgain(t *testing.T) {
 func TestNumberOfPermitsThatALaggingServerShows(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var pause atomic.Bool
-		begun := time.Now()
-		b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+		b := w.dial("b", atReading(func() {
 			if calledBy("(*Entry).Fresh") && pause.Swap(false) {
 				time.Sleep(ttl / 4)
 			}
-			return time.Since(begun), time.Duration(time.Now().UnixNano())
 		}))
 		a, z := w.dial("a").Semaphore("x", 3), w.raw("other")
 		first, second, third := w.take(permits(a, 1)), w.take(permits(a, 1)), w.take(permits(a, 1))
