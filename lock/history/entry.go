@@ -48,9 +48,10 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	}
 	m.take(e, made)
 	q := m.queue(lock)
-	if q.find(name.Node) >= 0 && q.sure() {
+	if (q.find(name.Node) >= 0 || op.CVersion > 0 && op.CVersion <= q.created) && q.sure() {
 		m.restored(q)
 	}
+	q.created = max(op.CVersion, 0)
 	q.add(e)
 	m.mortal = m.mortal || op.Ephemeral
 	joined := m.about(Joined, q, e)

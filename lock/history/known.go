@@ -88,7 +88,7 @@ func (m *Machine) Blind() bool { return m.blind }
 func (m *Machine) Gap() {
 	m.blind = true
 	for _, q := range m.locks {
-		q.partial = true
+		q.partial, q.created = true, 0
 		for _, c := range q.entries {
 			c.doubted, c.fresh = true, false
 		}

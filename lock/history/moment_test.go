@@ -432,6 +432,19 @@ func TestRestored(t *testing.T) {
 	}
 }
 
+// TestRestoredEntry: an entry that joins as the lock's earlier child shows that the data was replaced, though its
+// node's name is new.
+func TestRestoredEntry(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").after(time.Second).join(2, "l", "y", 1).after(time.Second).join(3, "l", "z", 2)
+	for i, version := range []int32{3, 3} {
+		l.txns[1+i].Ops[1].CVersion = version
+	}
+	if _, events := l.play(Options{}); !slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Restored && e.Zxid == l.zxid }) {
+		t.Errorf("%q", briefs(events))
+	}
+}
+
 // TestRestoredParent: a join of a lock's earlier node, which was deleted and made anew since, shows that the
 // data was replaced. The hold of the later node has gone then.
 func TestRestoredParent(t *testing.T) {

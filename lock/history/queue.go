@@ -15,6 +15,7 @@ type queue struct {
 	entries   []*contender // in the order of the queue
 	ephemeral int32        // number of entries that end with their session
 	unseen    int32        // number of entries whose data is not known
+	created   int32        // number of children that it has ever had; 0: unknown
 	made      *Event       // the event Made, until it is emitted; nil: none
 
 	adopted  bool
@@ -32,7 +33,7 @@ func (q *queue) setParent(data []byte, p znode.Parent) {
 // begins makes the lock one whose node is created now, without entries.
 func (q *queue) begins() {
 	q.partial, q.disputed, q.blurred = false, false, false
-	q.vague.node, q.vague.anchor = false, false
+	q.vague.node, q.vague.anchor, q.created = false, false, 0
 }
 
 func (q *queue) find(node string) int {

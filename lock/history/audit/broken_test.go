@@ -86,6 +86,10 @@ func (e *editor) cutOp(i int, kind txnlog.OpKind, texts ...string) int64 {
 
 // after inserts a transaction after transaction i, and returns the zxid of the new transaction.
 func (e *editor) after(i int, session int64, ops ...txnlog.Op) int64 {
+	ops = slices.Clone(ops)
+	for k := range ops {
+		ops[k].CVersion = 0
+	}
 	x := txnlog.Txn{Zxid: e.log[i].Zxid + 1, Time: e.log[i].Time, Session: session, Ops: ops}
 	e.log = slices.Insert(e.log, i+1, x)
 	return x.Zxid
@@ -567,6 +571,15 @@ func TestRestored(t *testing.T) {
 		},
 		"a missing node deleted": func(e *editor) int64 {
 			return e.after(e.nth(1, create, "/locks/theirs"), e.other, txnlog.Op{Kind: del, Path: "/nowhere"})
+		},
+		"an entry that joins as the lock's earlier child": func(e *editor) int64 { // the restored data is from before the last join
+			i := e.nth(1, set, "/locks/mutex/", "0002")
+			x := e.log[e.nth(2, create, "/locks/mutex/", "-lock-")]
+			again := *e.op(x, create, "-lock-")
+			again.Path = strings.Replace(again.Path, "-lock-", "-r-lock-", 1)
+			zxid := e.after(i, e.other, *e.op(x, check, "anchor"), again)
+			e.log[i+1].Ops[1].CVersion = again.CVersion
+			return zxid
 		},
 		"a held lock's node created": func(e *editor) int64 { // the restored data is from before the hold
 			i := e.nth(1, set, "/locks/mutex/", "0001")

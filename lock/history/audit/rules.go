@@ -93,6 +93,9 @@ func (a *Audit) create(o *txnlog.Op) {
 	if o.Ephemeral {
 		a.own(n, a.txn.Session)
 	}
+	if s := n.up.lock; s != nil {
+		s.created = max(o.CVersion, 0)
+	}
 	generation, anchor := znode.AnchorOf(path.Base(o.Path))
 	switch s := n.up.lock; {
 	case n.up.unseen || s == nil && anchor:

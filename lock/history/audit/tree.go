@@ -42,6 +42,7 @@ type lockState struct {
 	anchors []anchor   // nearly always one
 	queue   []*node    // contenders, in their order
 	spent   bool       // the counter of its children has reached the end
+	created int32      // number of children that it has ever had; 0: unknown
 	highest [2]token   // of the grants so far: of all, and of writers
 	lost    []*removal // deletions of granted entries whose leases have not ended
 }
