@@ -254,3 +254,18 @@ func TestTryOfAnotherKind(t *testing.T) {
 		w.finish(h, reads, two)
 	})
 }
+
+// TestHolderUnlocksBeforeItsEntryIsRead: if the holder unlocks between a waiter's join and the
+// waiter's read of the holder's entry, the waiter enters. Afterwards no node is left.
+func TestHolderUnlocksBeforeItsEntryIsRead(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(b, "other")) // b learns the time
+		h := w.lock(a, "x")
+		w.unlock(w.lock(b, "other"))
+		w.before(func(r locktest.Request) bool {
+			return r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath())
+		}, func() { w.unlock(h) })
+		w.finish(w.lock(b, "x"))
+	})
+}

@@ -366,27 +366,6 @@ func TestGivenUpAttachWhoseReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAttached: Close keeps an attached entry that waits in the queue, and ends an
-// attached hold.
-func TestCloseWhileAttached(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, c := w.client("a"), w.client("c")
-		h := w.lock(a, "x")
-		ticket := w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
-		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
-		w.until("c has attached", func() bool { return w.record(ticket.EntryPath()).Owner == "c" })
-		w.close(c)
-		mustBe(t, w.outcome(ch).err, lock.ErrClosed)
-		w.unlock(h)
-		d := w.client("d")
-		got := w.attach(d, ticket)
-		w.sole(got)
-		w.close(d)
-		mustBe(t, got.Err(), lock.ErrLost, lock.ErrClosed)
-		w.empty()
-	})
-}
-
 // TestCloseDuringADetach: the client closes while it detaches an entry. Close waits for the write.
 func TestCloseDuringADetach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

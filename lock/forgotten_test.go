@@ -207,100 +207,64 @@ func TestDataLostUnderADeniedSample(t *testing.T) {
 	})
 }
 
-// losing is the world of a client labelled "a" that loses its watches while its session continues.
-type losing struct {
-	*world
-	own  bool                 // the client has dialed the connection
-	lose func(c *lock.Client) // makes the client lose its watches
-	most time.Duration        // longest time until it notices
-}
-
-// client returns client "a", on its own connection or on a borrowed one.
-func (w *losing) client(opts ...lock.Option) *lock.Client {
-	if w.own {
-		return w.dial("a", opts...)
-	}
-	c, err := lock.New(w.raw("a"), w.options("a", opts...)[1:]...) // not the dialer
-	w.ok(err)
-	w.Cleanup(func() { c.Close() })
-	return c
-}
-
-// forEachLoss runs f for each way to lose watches, on a connection of the client's own and on a
-// borrowed one.
-func forEachLoss(t *testing.T, f func(w *losing)) {
-	const never, slowly = time.Second, 2 * time.Minute
+// TestWaitWithoutWatch: a client's watches are lost while its session continues. A waiter behind a hold enters
+// in time after the unlock, and no later than if the holder had crashed; behind an entry of another library,
+// which has no lease that could end, in time after its deletion, also if it barges.
+func TestWaitWithoutWatch(t *testing.T) {
+	const soon, slowly = time.Second, 2 * time.Minute
 	for _, loss := range []struct {
 		name          string
 		refused, cut  bool
-		own, borrowed time.Duration // longest time until it notices
+		own, borrowed time.Duration // longest time until the client notices, by its connection
 	}{
-		{"connection lost", false, true, never, never},
-		{"connection lost, setWatches refused", true, true, never, slowly},
+		{"connection lost", false, true, soon, soon},
+		{"connection lost, setWatches refused", true, true, soon, slowly},
 		{"lost by the server", false, false, slowly, slowly},
 	} {
-		lose := func(w *world, c *lock.Client) {
-			before := c.Session()
-			if loss.refused {
-				w.Intercept(func(r locktest.Request) (f locktest.Fault) {
-					if r.Op == "setWatches" {
-						f.Code = codeThrottled
-					}
-					return f
-				})
-			}
-			if !loss.cut {
-				w.LoseWatches("a")
-				return
-			}
-			w.Cut("a")
-			time.Sleep(3 * time.Second)
-			mustBeTrue(w, c.Session() == before, "the session has ended: the test does not show what it means to")
-		}
 		for own, most := range map[bool]time.Duration{true: loss.own, false: loss.borrowed} {
-			subtest(t, fmt.Sprintf("%s, own %v", loss.name, own), locktest.Options{}, func(w *world) {
-				f(&losing{w, own, func(c *lock.Client) { lose(w, c) }, most})
-			})
-		}
-	}
-}
-
-// TestWaiterBehindForeignEntryWithoutWatch: a waiter behind an entry of another library enters in
-// time after the entry is deleted, although the watch is lost. The entry has no lease that could
-// end.
-func TestWaiterBehindForeignEntryWithoutWatch(t *testing.T) {
-	for how, barges := range map[string]bool{"queues": false, "barges": true} {
-		t.Run(how, func(t *testing.T) {
-			forEachLoss(t, func(w *losing) {
-				a, z := w.client(), w.raw("other")
+			each(t, fmt.Sprintf("%s, own %v,", loss.name, own), []string{"queues", "foreign", "foreign, barges"}, func(w *world, how string) {
+				dial := w.client
+				if !own {
+					dial = w.borrow
+				}
+				a, z := dial("a"), w.raw("other")
 				w.unlock(w.lock(a, "y"))
-				w.create(z, "/locks/x", "", 0)
-				path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-				m := a.Mutex("x")
-				if barges {
+				end, m, limit := func() {}, a.Mutex("x"), most
+				if how == "queues" {
+					h := w.lock(w.dial("b"), "x")
+					end, limit = func() { w.unlock(h) }, min(most, ttl+grace+time.Second)
+				} else {
+					w.create(z, "/locks/x", "", 0)
+					path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+					end = func() { w.remove(z, path) }
+				}
+				if how == "foreign, barges" {
 					m = m.WithBarging()
 				}
 				ch := start(func() (*lock.Hold, error) { return m.Lock(w.ctx) })
 				w.waits(ch)
-				w.lose(a)
-				w.remove(z, path)
-				w.unlock(w.inTime(ch, w.most))
+				w.losesWatches(a, loss.refused, loss.cut)
+				end()
+				w.unlock(w.inTime(ch, limit))
 			})
-		})
+		}
 	}
 }
 
-// TestHandoffToAnotherClientWithoutWatch: a waiter whose watch is lost enters in time, and no later
-// than if the holder had crashed.
-func TestHandoffToAnotherClientWithoutWatch(t *testing.T) {
-	forEachLoss(t, func(w *losing) {
-		a, b := w.client(), w.dial("b")
-		h := w.lock(b, "x")
-		ch := w.queue(w.ctx, a, "x")
-		w.lose(a)
-		w.unlock(h)
-		w.unlock(w.inTime(ch, min(w.most, ttl+grace+time.Second)))
-	})
+// losesWatches makes client "a" lose its watches: by a cut, or else in the server. With refused, no server
+// sets them again.
+func (w *world) losesWatches(a *lock.Client, refused, cut bool) {
+	if refused {
+		w.faults(func(r locktest.Request) bool { return r.Op == "setWatches" }, locktest.Fault{Code: codeThrottled})
+	}
+	if !cut {
+		w.LoseWatches("a")
+		return
+	}
+	before := a.Session()
+	w.Cut("a")
+	time.Sleep(3 * time.Second)
+	mustBeTrue(w, a.Session() == before, "the session has ended: the test does not show what it means to")
 }
 
 // TestIdleBorrowedConnectionSeesOutages: an idle client on a borrowed connection knows of outages

@@ -341,29 +341,6 @@ func TestMessagesAreBounded(t *testing.T) {
 	})
 }
 
-// TestUnlockTimeoutBoundsUnlock: if the server no longer answers, not even on a new connection,
-// Unlock returns an UnlockError within its timeout and a second, whatever session timeout the
-// server granted.
-func TestUnlockTimeoutBoundsUnlock(t *testing.T) {
-	const session = 6 * time.Second
-	for _, at := range []struct{ limit, granted time.Duration }{
-		{session / 2, session}, {session, session}, {2 * session, session}, {5 * session, session}, {session, 3 * session},
-	} {
-		limit := at.limit
-		subtest(t, fmt.Sprint("at ", at), locktest.Options{MinSessionTimeout: at.granted}, func(w *world) {
-			a := w.dial("a", lock.WithSessionTimeout(session), lock.WithUnlockTimeout(limit), lock.WithPolicies(policies{TTL: 10 * limit, Grace: grace}))
-			h := w.lock(a, "x")
-			w.faults(func(r locktest.Request) bool { return r.Label == "a" && (r.Op == "multi" || r.Op == "delete") }, locktest.Fault{Delay: time.Hour})
-			start := time.Now()
-			err := h.Unlock()
-			var unlock *lock.UnlockError
-			isTrue(w, errors.As(err, &unlock) && time.Since(start) <= limit+time.Second, "Unlock took %v of %v and returned %v", time.Since(start), limit, err)
-			w.Intercept(nil)
-			time.Sleep(at.granted) // until the next connection has deleted the node
-		})
-	}
-}
-
 // TestMaxHold: each hold of a lock lasts for max_hold at most, also if it was extended. Of the policy's
 // and the option's the shorter one counts, and a wait does not. Then the next client enters at once.
 func TestMaxHold(t *testing.T) {
