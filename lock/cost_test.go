@@ -167,7 +167,9 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 		next := w.await(ch)
 		w.inTurn(ended, next)
 		w.says(&o, "acquired x")
-		w.finish(next.hold)
+		line := w.callers(w.ctx, 2, b.Mutex("x").WithBarging().Lock)
+		time.Sleep(2 * window)
+		w.handOver(next.hold, line...)
 	})
 }
 
