@@ -312,13 +312,13 @@ func TestAmbiguousRevoke(t *testing.T) {
 	})
 }
 
-// TestRevokeAsTheHoldEnds: a request that is made as the hold ends does not reach the next holder,
-// and is deleted.
+// TestRevokeAsTheHoldEnds: a request that is made as the hold ends, or before it is lost, does not reach the
+// next holder, and is deleted.
 func TestRevokeAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
 		asks := func(r locktest.Request) bool { return r.Label == "b" && r.Op == "multi" && touches(r, inbox) }
-		for _, when := range []string{"the hold has ended", "the unlock is on its way", "the request is read"} {
+		for _, when := range []string{"the hold has ended", "the unlock is on its way", "the request is read", "the hold is lost"} {
 			h := w.lock(a, "x")
 			h.Revoked()
 			settle()
@@ -334,6 +334,10 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 			case "the unlock is on its way": // before the delete of the entry
 				w.before(leaves(h), func() { w.revokeNow(z, h) })
 				w.unlock(h)
+			case "the hold is lost":
+				w.revoke(b, "x", when)
+				w.remove(z, h.EntryPath())
+				w.until("it is lost", func() bool { return h.Err() != nil })
 			default: // between the list of the requests and the read of this one
 				hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, inbox) }, unlock)
 				w.revokeNow(z, h)
@@ -471,24 +475,6 @@ func TestRevokeOfAnAttachedEntry(t *testing.T) {
 		}
 		w.empty()
 		w.asksNothing()
-	})
-}
-
-// TestRevokeOfALostHold: if a hold is lost, its request is deleted, and the client's next hold
-// receives nothing.
-func TestRevokeOfALostHold(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
-		h := w.lock(a, "x")
-		revoked := h.Revoked()
-		w.revoke(b, "x", "why")
-		w.hears(revoked)
-		w.remove(z, h.EntryPath())
-		w.until("the hold is lost", func() bool { return h.Err() != nil })
-		time.Sleep(time.Second)
-		w.asksNothing()
-		h = w.lock(a, "x")
-		w.hearsNothing(h.Revoked())
 	})
 }
 

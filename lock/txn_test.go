@@ -78,6 +78,9 @@ func TestTxn(t *testing.T) {
 		isTrue(t, !errors.Is(err, lock.ErrDenied) && !errors.Is(err, lock.ErrInDoubt) && w.added() == 1, "%v, %d nodes", err, w.added())
 		w.alive(h)
 		w.txn(h, add())
+		w.setACL(w.raw("z"), app, zk.WorldACL(zk.PermRead))
+		mustBe(t, h.Txn(w.ctx, lock.OpSet(app, nil, -1)), zk.ErrNoAuth, lock.ErrDenied)
+		w.sole(h)
 		w.unlock(h)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrUnlocked)
 		w.applied(2)
@@ -348,15 +351,6 @@ func TestTxnOfADeletedEntry(t *testing.T) {
 		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
 			t.Errorf("%v, %d nodes", err, w.added())
 		}
-	})
-}
-
-func TestTxnDenied(t *testing.T) {
-	withApp(t, func(w *world) {
-		w.setACL(w.raw("z"), app, zk.WorldACL(zk.PermRead))
-		h := w.lock(w.dial("a"), "x")
-		mustBe(t, h.Txn(w.ctx, lock.OpSet(app, nil, -1)), zk.ErrNoAuth, lock.ErrDenied)
-		w.sole(h)
 	})
 }
 
