@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/config"
+	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
 // saslUsers has the passwords of the tests' servers, by user.
@@ -269,6 +270,23 @@ func TestSASLMistakes(t *testing.T) {
 	t.Run("characters", func(t *testing.T) { // names and passwords beyond ASCII
 		c := dialSASL(t, plain, "пользователь", lock.WithRoot("/other"))
 		if err := c.Mutex("x").Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("shards", func(t *testing.T) {
+		c := dialSASL(t, plain, "svc", lock.WithRoot("/shards"))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err := shard.Run(ctx, c, "group", 1, func(ctx context.Context, _ shard.Owned) error {
+			state, err := shard.Read(ctx, c, "group", false)
+			if err != nil || len(state.Members) != 1 || state.Unowned() != 0 {
+				t.Errorf("%+v: %v", state, err)
+			}
+			cancel()
+			<-ctx.Done()
+			return nil
+		}, shard.Options{})
+		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

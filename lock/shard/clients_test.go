@@ -1,0 +1,65 @@
+package shard_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/shard"
+)
+
+// TestClients: groups work over all kinds of clients: with ACLs, below another root, with policies by name,
+// and on the caller's connection. Groups of one name below two roots, or of two names, are two groups.
+func TestClients(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		rules, err := policy.NewSet(policy.Rule{Match: policy.MustPattern(group + "/**"), Policy: lock.Policy{Name: "shards", TTL: 9 * time.Second, Grace: grace}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dial := func(label string, opts ...lock.Option) *lock.Client {
+			c, err := lock.Dial(w.Ctx, w.Servers(), append(opts, lock.WithDialer(w.Dialer(label)), lock.WithOwner(label))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		times := []lock.Option{lock.WithTTL(ttl), lock.WithGrace(grace)}
+		for name, client := range map[string]func(label string) *lock.Client{
+			"policies": func(label string) *lock.Client { return dial(label, lock.WithPolicies(rules)) },
+			"ACL": func(label string) *lock.Client {
+				return dial(label, append(times, lock.WithRoot("/closed"), lock.WithDigest("svc", "secret"))...)
+			},
+			"root": func(label string) *lock.Client { return dial(label, append(times, lock.WithRoot("/team/locks"))...) },
+			"borrowed": func(label string) *lock.Client {
+				conn := w.Plain("borrowed "+label, 6*time.Second, new(zk.DNSHostProvider))
+				c, err := lock.New(conn, append(times, lock.WithRoot("/borrowed"), lock.WithOwner(label))...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c
+			},
+		} {
+			a, b := client("a"), client("b")
+			stopA, stopB := w.start(a, w.work("a")), w.start(b, w.work("b"))
+			w.mustOwn(10*time.Second, "map[a:2 b:2]")
+			if s, err := shard.Read(w.Ctx, b, group, false); err != nil || s.Unowned() > 0 || s.Moving() > 0 || len(s.Members) != 2 {
+				t.Errorf("%s: %+v: %v", name, s, err)
+			}
+			if name == "ACL" {
+				conn := w.Plain("stranger", 6*time.Second, new(zk.DNSHostProvider))
+				if _, _, err := conn.Get("/closed/" + group + "/0"); err != zk.ErrNoAuth {
+					t.Errorf("a stranger's read: %v", err)
+				}
+			}
+			_, _ = stopA(), stopB()
+			for _, c := range []*lock.Client{a, b} {
+				if err := c.Close(); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	})
+}
