@@ -53,11 +53,11 @@ func (m *measured) cell(title, peer string) string {
 
 // readmeRows maps README's rows to the figures that lock/FAMILIES.md names in full.
 var readmeRows = map[string]string{
-	"lock and unlock, free lock":                     "A, free lock, one client, loopback: lock + unlock, median",
-	"requests for both":                              "A, free lock, one client, loopback: requests",
-	"unlock to next holder, 16 clients":              "C, handoff among 16 clients that hold for 2ms, loopback: unlock to next holder, median",
-	"64 goroutines with a lock each, on one session": "B, 64 goroutines on one session, a lock each, loopback: lock + unlock",
-	"transactions for each of them":                  "B, 64 goroutines on one session, a lock each, loopback: transactions",
+	"lock and unlock, free lock":                           "A, free lock, one client, loopback: lock + unlock, median",
+	"requests for both":                                    "A, free lock, one client, loopback: requests",
+	"unlock to next holder, 16 clients that hold for 2 ms": "C, handoff among 16 clients that hold for 2ms, loopback: unlock to next holder, median",
+	"64 goroutines with a lock each, on one session":       "B, 64 goroutines on one session, a lock each, loopback: lock + unlock",
+	"transactions for each of them":                        "B, 64 goroutines on one session, a lock each, loopback: transactions",
 }
 
 // TestFamilies: the figures in lock/FAMILIES.md and README.md agree with the benchmark's results. With

@@ -111,8 +111,8 @@
 // a list, if the contender's entry was the second of two when it joined, or if the predecessor's
 // record shows the grant.
 //
-// Mutexes, and semaphores with more contenders than permits, predict the predecessor: its sequence
-// is one lower. All other contenders list. A list that has the contender's own entry has every
+// Mutexes without priorities, and semaphores with more contenders than permits, predict the
+// predecessor: its sequence is one lower. All other contenders list. A list that has the contender's own entry has every
 // earlier entry that still exists (Z5). If the own entry is missing, the contender syncs and lists
 // again. Any other read proves something only if it is settled: the session of the read had already
 // written the own entry.
@@ -127,7 +127,7 @@
 //
 // # Waiting and purging
 //
-// A waiter watches its predecessor; permits.go has the rule for semaphores. Behind a foreign entry,
+// A waiter reads its predecessor with a watch, again after each renewal; permits.go has the rule for semaphores. Behind a foreign entry,
 // which has no lease, it also watches the nearest Holdfast entry ahead of that.
 //
 // All entries, waiting or held, are renewed after a third of their TTL, and a hold ends by its owner's
@@ -156,10 +156,11 @@
 //
 //	alone, the lock not in frequent use    Delete(E, v) Delete(anchor) Delete(P, version of the join)
 //	else                                   Delete(E, v)
-//	unlocked, goroutines wait              Delete(E, v) Check(anchor) Create(E') SetData(P)
+//	after the window, goroutines wait      Delete(E, v) Check(anchor) Create(E') SetData(P)
 //	a Resize                               SetData(anchor, v) Delete(E)
 //
-// A parent stays if it has other contenders, or was used within the last second. A client that
+// A parent stays if it has other contenders, was used by this client within the last second, is
+// adopted, or its policy keeps it. A client that
 // leaves, gives up or purges without deleting the parent owes a check: after a second, or at Close,
 // it deletes an empty parent with its anchor. A contender that has joined meanwhile owes the check
 // instead. After a crash the reaper deletes the parent.
@@ -168,13 +169,13 @@
 //
 // Joins, exchanges and leaves of one client share transactions, also several of one lock (package
 // zkconn, Member). There is no timer: while fewer than four transactions are in flight, one goes as
-// soon as the goroutines that run at this moment have submitted their parts.
+// soon as the goroutines that run at this moment have submitted their parts; a full one goes at once.
 //
 //   - A refusal names one operation. Only its part is not applied; the others are sent again.
 //   - A part that creates or deletes a parent is the only one of its lock.
-//   - A leave falls back to Delete(E, v), and an exchange too, in the same reply time.
-//   - If a belief is refused that was not read in this session, the parts that rest on other such
-//     beliefs are not applied either: their clients read all those parents at once.
+//   - A guess is a belief about a parent that was not read in this session, or a leaver's that it is
+//     alone. If one is refused, the parts that rest on other guesses are not applied either: joins
+//     read those parents at once; leaves and exchanges are sent again as Delete(E, v).
 //   - A part that waits leaves with its caller, except deletes. All leave if the session is lost.
 //
 // Entries of one transaction have one czxid. Within a lock their sequences tell them apart; two locks
@@ -232,7 +233,7 @@
 //	a join of a place      placed.join, until an entry's turn has come. The callers of Lock only wait
 //	a call without a place abandonable: it goes on if the caller has given up, until it is cleaned up
 //	several locks          one for each lock, while they wait
-//	a shared transaction   commitGroups, until its reply; four at most, besides those sent again
+//	a shared transaction   commitGroups, until its reply; four at most, besides full ones and those sent again
 //	what has failed        one for each removal, search or detach that needs more than one attempt
 //
 // Those that send requests are counted in Options.Tasks, so Close waits for them.
