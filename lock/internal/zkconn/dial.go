@@ -283,14 +283,6 @@ func of(address string, err error) error {
 	return fmt.Errorf("%s: %w", address, err)
 }
 
-// noteFailure records why a server could not be reached, unless the connection is being closed.
-func (c *Conn) noteFailure(err error) {
-	if c.own.life.Err() == nil {
-		c.own.lastFailure.Store(&err)
-		c.cfg.Log.Debug().Err(err).Msg("cannot connect to a server")
-	}
-}
-
 // lastMoments is the least time that Close waits for the end of a session, and the time that it
 // waits for each of the steps after that.
 const lastMoments = 30 * time.Millisecond

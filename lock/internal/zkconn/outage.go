@@ -52,6 +52,14 @@ func (c *Conn) LastFailure() error {
 	return nil
 }
 
+// noteFailure records why a server could not be reached, unless the connection is being closed.
+func (c *Conn) noteFailure(err error) {
+	if c.own.life.Err() == nil {
+		c.own.lastFailure.Store(&err)
+		c.cfg.Log.Debug().Err(err).Msg("cannot connect to a server")
+	}
+}
+
 // NoSession returns ErrUnavailable, with the last failure to connect if that is known.
 func (c *Conn) NoSession() error {
 	if why := c.LastFailure(); why != nil {
