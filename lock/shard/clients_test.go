@@ -63,3 +63,21 @@ func TestClients(t *testing.T) {
 		}
 	})
 }
+
+// TestHiddenMember: a member whose entries other members may not read gets no shards, and does no harm.
+func TestHiddenMember(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		w.start(w.dial("a"), w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:4]")
+		w.moves()
+		stop := w.start(w.dial("b", lock.WithDigest("b", "secret")), w.work("b"))
+		time.Sleep(time.Minute)
+		w.mustOwn(0, "map[a:4]")
+		_ = stop()
+		w.start(w.dial("c"), w.work("c"))
+		w.mustOwn(30*time.Second, "map[a:2 c:2]")
+		if moves, gap := w.moves(); moves != 2 || gap > time.Second {
+			t.Errorf("%d moves, and %v without an owner", moves, gap)
+		}
+	})
+}
