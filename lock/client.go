@@ -188,7 +188,7 @@ func (c *Client) start() *Client {
 	c.clock.Displaced = c.displaced
 	c.mu.Unlock()
 	keeper := lease.NewKeeper(lease.Options{
-		Conn: c.conn, Clock: c.clock, Log: c.cfg.log, Run: func(f func()) { c.tasks.Go(f) },
+		Conn: c.conn, Clock: c.clock, Log: c.cfg.log, Background: func(f func()) { c.tasks.Go(f) },
 		Who:    znode.Record{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()},
 		Jitter: c.connConfig().Jitter,
 	})

@@ -264,7 +264,7 @@ func (c *Client) Check() error {
 		return zkconn.Reveal(c.conn.Away())
 	}
 	state := "is purged by others in"
-	if first.IsHeld() {
+	if first.Holds() > 0 {
 		state = "is lost in"
 	}
 	err := fmt.Errorf("%w: %d of %d entries are not renewed: %s was last %v ago, and %s %v unless it is",

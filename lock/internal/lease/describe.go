@@ -33,6 +33,6 @@ func (e *Entry) grantForRecord() Grant {
 
 // RecordNow returns the record that a write at this moment would have, for error messages.
 func (e *Entry) RecordNow() znode.Record {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	return locked(e, func() znode.Record { return e.keeper.Record(&e.Terms, e.nextTTL, e.grantForRecord(), now) })
 }

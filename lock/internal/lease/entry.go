@@ -25,32 +25,38 @@ type Entry struct {
 	index int32         // index in the keeper's queue; -1: not in it
 	due   time.Duration // monotonic time of the next tick
 
-	mu           sync.Mutex
+	mu sync.Mutex
+	written
 	state        State
-	recorded     bool                    // the grant is in the node
 	lapsed       bool                    // unlocked or detached when the lease may already have ended
 	atRisk       bool                    // the hold is at risk, and the owner has got that Change
 	shared       bool                    // the hold is a writer's that now only reads
 	pinned       bool                    // the entry must not be handed off locally
 	transacted   bool                    // a user's transaction was begun with the entry
 	handles      int32                   // handles of the hold that are not unlocked yet
-	version      int32                   // data version of the node after the last acknowledged write
-	writesWanted uint32                  // number of the last write that a caller waits for
-	writesAcked  uint32                  // number of the last acknowledged write
 	ctx          context.Context         // see Context; before its first call, only the values count
 	cancel       context.CancelCauseFunc // cancels ctx; nil: Context was not called yet
-	nextTTL      time.Duration           // length of the lease that the next write gives
-	lease        lease                   // lease by the last acknowledged write
-	session      int64                   // session of the last acknowledged write
-	zxid         int64                   // zxid of the last acknowledged write; 0: unknown
-	renewAt      time.Duration           // monotonic time of the next renewal
 	suspectSince time.Duration           // see expire; monotonic time, 0: not in doubt
 	granted      time.Duration           // monotonic time of the grant; 0: not granted
-	acquired     int64                   // the grant in Unix ms of ensemble time; 0: not granted
 	rare         *rarities               // fields that few entries need; nil: none is set
 	writing      *write                  // the write in flight or in doubt
 	why          error                   // why the entry ended
 	changed      chan struct{}           // closed at the next change; nil: no goroutine waits
+}
+
+// written is what an entry's node has, or gets next, by this client's writes. It goes on with the next
+// entry of the node, see Succeed.
+type written struct {
+	version      int32         // data version after the last acknowledged write
+	writesWanted uint32        // number of the last write that a caller waits for
+	writesAcked  uint32        // number of the last acknowledged write
+	recorded     bool          // the grant is in the node
+	acquired     int64         // the grant in Unix ms of ensemble time; 0: not granted
+	nextTTL      time.Duration // length of the lease that the next write gives
+	lease        lease         // lease by the last acknowledged write
+	session      int64         // session of the last acknowledged write
+	zxid         int64         // zxid of the last acknowledged write; 0: unknown
+	renewAt      time.Duration // monotonic time of the next renewal
 }
 
 // Created has the results of the transaction that created an entry's node, or attached to it.
@@ -67,7 +73,7 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
-	e.zxid, _ = k.clock.Sampled() // the zxid of the create, or an earlier one
+	e.zxid, _ = k.Clock.Sampled() // the zxid of the create, or an earlier one
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
@@ -109,7 +115,7 @@ func (e *Entry) transition(to State, why error) {
 // Begin starts the renewals of an entry that has to wait. values is the context of the waiter, see
 // [Entry.Values].
 func (e *Entry) Begin(values context.Context) {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.change(func() {
 		if e.state <= Waiting {
 			e.ctx = values
@@ -126,7 +132,7 @@ func (e *Entry) Begin(values context.Context) {
 // If record is Never, only a renewal records the grant. If the entry has ended, Grant returns the
 // reason.
 func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Duration) (err error) {
-	acquired := e.keeper.clock.Millis(now)
+	acquired := e.keeper.Clock.Millis(now)
 	e.change(func() {
 		if err = e.why; e.state == Ended {
 			return
@@ -152,7 +158,7 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 // is set and the hold only reads.
 func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
-		now := e.keeper.clock.Local()
+		now := e.keeper.Clock.Local()
 		e.mu.Lock()
 		state, left, why := e.state, e.timeLeft(now), e.why
 		denied := toWrite && e.shared
@@ -178,7 +184,7 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 // caller must delete the node or hand the entry off. If the entry had already ended, Unlock returns
 // false and the reason.
 func (e *Entry) Unlock() (last bool, why error) {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.change(func() {
 		e.handles--
 		e.notify()
@@ -204,7 +210,7 @@ func (e *Entry) Withdraw() (ended bool) {
 // must write, with a lease of ttl and the incarnation, so that a client can attach. If the entry had
 // already ended, Detach returns the reason.
 func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.change(func() {
 		if why = e.why; e.state == Ended {
 			return
@@ -231,7 +237,7 @@ func (e *Entry) Lose(why error) {
 // Vanished ends the entry because its node has gone: with ErrGone if it is not held, with ErrExpired
 // if its lease may have ended, and otherwise with ErrRemoved.
 func (e *Entry) Vanished() {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.change(func() {
 		e.spoil()
 		switch {
@@ -276,7 +282,7 @@ func (e *Entry) Share(ctx context.Context) error {
 // Refresh waits for the acknowledgement of a write of the entry that began after the call. If the
 // entry has ended, it returns the reason. It also fails if ctx ends.
 func (e *Entry) Refresh(ctx context.Context) error {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	e.writesWanted++
 	target := e.writesWanted

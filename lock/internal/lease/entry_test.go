@@ -208,7 +208,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if err := e.Extend(t.Context(), time.Hour); err != first {
 		t.Errorf("extend: %v", err)
 	}
-	if e.Remaining() != 0 || e.tick(*now) != nil || e.Fresh(testSession) || e.IsHeld() {
+	if e.Remaining() != 0 || e.tick(*now) != nil || e.Fresh(testSession) || e.Holds() > 0 {
 		t.Error("is still of use")
 	}
 	if err := e.Pause(t.Context(), 0); err != first {
@@ -301,13 +301,13 @@ func TestHandles(t *testing.T) {
 		if err := errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context(), true)); err != nil {
 			t.Fatal(err)
 		}
-		if last, why := e.Unlock(); last || why != nil || !e.IsHeld() {
+		if last, why := e.Unlock(); last || why != nil || e.Holds() == 0 {
 			t.Errorf("the first of two: %v, %v", last, why)
 		}
 		if late {
 			*now = at(testTTL)
 		}
-		if last, why := e.Unlock(); !last || why != nil || e.IsHeld() || e.Lapsed() != late {
+		if last, why := e.Unlock(); !last || why != nil || e.Holds() > 0 || e.Lapsed() != late {
 			t.Errorf("the last one: %v, %v, lapsed %v", last, why, e.Lapsed())
 		}
 		if last, why := e.Unlock(); last || !errors.Is(why, ErrUnlocked) {

@@ -29,12 +29,7 @@ const Never = time.Duration(math.MaxInt64)
 // Keeper renews the entries of a client: one goroutine, one queue ordered by due time, and
 // renewals batched in transactions. All methods are safe for concurrent use.
 type Keeper struct {
-	conn  *zkconn.Conn
-	clock *clock.Clock
-	log   zerolog.Logger
-	who   znode.Record                            // owner, host and pid of all records
-	vary  func(d, by time.Duration) time.Duration // returns d plus or minus at most by
-	run   func(func())                            // runs in the background; the closing client waits for it
+	Options
 
 	renewals atomic.Uint64 // see Renewals
 	wake     chan struct{} // buffer of one: wakes Run before its timer
@@ -48,38 +43,35 @@ type Keeper struct {
 
 // Options has the parts and settings of a keeper.
 type Options struct {
-	Conn   *zkconn.Conn                            // writes the entries
-	Clock  *clock.Clock                            // receives the stamp of each renewal
-	Log    zerolog.Logger                          // receives refused renewals
-	Who    znode.Record                            // owner, host and pid of all records
-	Jitter func(d, by time.Duration) time.Duration // returns d plus or minus at most by
-	Run    func(func())                            // runs in the background; the closing client waits for it
+	Conn       *zkconn.Conn                            // writes the entries
+	Clock      *clock.Clock                            // receives the stamp of each renewal
+	Log        zerolog.Logger                          // receives refused renewals
+	Who        znode.Record                            // owner, host and pid of all records
+	Jitter     func(d, by time.Duration) time.Duration // returns d plus or minus at most by
+	Background func(func())                            // runs in the background; the closing client waits for it
 }
 
 // NewKeeper returns a keeper. It renews nothing before Run is called.
 func NewKeeper(o Options) *Keeper {
-	return &Keeper{
-		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		wake: make(chan struct{}, 1), armed: Never,
-	}
+	return &Keeper{Options: o, wake: make(chan struct{}, 1), armed: Never}
 }
 
 // Record returns the record of an entry. expires_at is ttl after the upper bound of the leader's
 // clock. An old sample makes the bounds wide. So the upper bound counts only up to a quarter of the
 // grace after the lower bound. Without a sample expires_at is 0.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) znode.Record {
-	r := k.who
+	r := k.Who
 	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)
 	r.AcquiredAt, r.Shared = g.Acquired, g.Shared
 	r.Incarnation, r.Detached, r.Attachment = t.Incarnation, t.Detached, t.Attachment
-	if now := k.clock.Ensemble.Now(at); now.Zxid != 0 {
+	if now := k.Clock.Ensemble.Now(at); now.Zxid != 0 {
 		r.ExpiresAt = (min(now.Upper, now.Lower+t.Grace/4) + ttl).Milliseconds()
 	}
 	return r
 }
 
 // renewAfter returns the time from a write to the next one.
-func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.vary(ttl/3, ttl/30) }
+func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.Jitter(ttl/3, ttl/30) }
 
 // Renewals returns the number of acknowledged writes of entries after their create, transactions
 // with operations of the user included.
@@ -109,8 +101,8 @@ func (k *Keeper) Reconnected() {
 // observe passes the leader's stamp of a write to the clock. If the stamp is of a new term, it wakes
 // Run to renew all entries.
 func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
-	k.clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
-	if k.clock.Now().Term > k.term.Load() {
+	k.Clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
+	if k.Clock.Now().Term > k.term.Load() {
 		k.nudge()
 	}
 }
@@ -120,7 +112,7 @@ func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
 // that term. After an outage one entry is renewed, to learn the term. So each outage costs one
 // early write, for any number of entries, unless a new term has begun.
 func (k *Keeper) renewOld(now clock.Instant) {
-	term := k.clock.Now().Term
+	term := k.Clock.Now().Term
 	outage, newer := k.outage.Swap(false), term > k.term.Swap(term)
 	if !outage && !newer {
 		return
@@ -145,7 +137,7 @@ func (k *Keeper) nudge() {
 func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	last := k.clock.Local()
+	last := k.Clock.Local()
 	for {
 		woken := false
 		select {
@@ -158,7 +150,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			}
 			return
 		}
-		now := k.clock.Local()
+		now := k.Clock.Local()
 		if clock.Drift(last, now) > clock.MinGrace/4 {
 			k.lookAtAll()
 		}
@@ -174,7 +166,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			if len(k.queue) > 0 {
 				k.armed = min(k.armed, k.queue[0].due)
 			}
-			timer.Reset(max(0, k.armed-k.clock.Mono()))
+			timer.Reset(max(0, k.armed-k.Clock.Mono()))
 		}
 		k.mu.Unlock()
 	}
@@ -199,7 +191,7 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	size := 0
 	send := func() {
 		full := batch
-		k.run(func() { k.flush(ctx, full) })
+		k.Background(func() { k.flush(ctx, full) })
 		batch, size = nil, 0
 	}
 	renew := func(due []*Entry) {

@@ -54,8 +54,8 @@ func simulate(t *testing.T, f func(w *world)) {
 		var tasks sync.WaitGroup
 		w.keeper = NewKeeper(Options{
 			Conn: w.conn, Clock: w.clock, Log: zerolog.Nop(), Who: znode.Record{Owner: "a"},
-			Jitter: func(d, _ time.Duration) time.Duration { return d },
-			Run:    func(f func()) { tasks.Go(f) },
+			Jitter:     func(d, _ time.Duration) time.Duration { return d },
+			Background: func(f func()) { tasks.Go(f) },
 		})
 		tasks.Go(func() { w.keeper.Run(ctx) })
 		w.close = func() {

@@ -95,7 +95,7 @@ func (w *Last) missing() error {
 // resolve reads a node whose version is another one: an earlier attempt or an earlier write of this
 // client was applied, or another client has written the node. Its error is for Retry.
 func (w *Last) resolve(ctx context.Context) error {
-	n, foreign, err := readBack(ctx, w.e.keeper.conn, w.e, func(n zkconn.Node) bool {
+	n, foreign, err := readBack(ctx, w.e.keeper.Conn, w.e, func(n zkconn.Node) bool {
 		return n.Stat.Version == w.acknowledged || w.pending != nil && bytes.Equal(n.Data, w.pending)
 	})
 	switch {
@@ -137,18 +137,18 @@ var ErrWritten = errors.New("the entry has been written meanwhile")
 // Attach writes the node twice. The previous owner may have a renewal in doubt, and may write or delete
 // the node on the version after that renewal. The version of this client's write must be a later one.
 func (e *Entry) Attach(ctx context.Context, k *Keeper, owner Owner, path string, t Terms, g Grant, version int32) error {
-	first := k.clock.Local()
+	first := k.Clock.Local()
 	e.Init(k, owner, path, t, Created{Sent: first, Grant: g})
 	r := k.Record(&t, t.TTL, g, first)
 	record := r.Encode()
 	var broken error
-	err := k.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		if err := k.conn.Ready(ctx); err != nil {
+	err := k.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		if err := k.Conn.Ready(ctx); err != nil {
 			return err
 		}
-		sent := k.clock.Local()
-		e.session = k.conn.Session()
-		replies, err := k.conn.Multi(context.Background(),
+		sent := k.Clock.Local()
+		e.session = k.Conn.Session()
+		replies, err := k.Conn.Multi(context.Background(),
 			&zk.SetDataRequest{Path: path, Data: record, Version: version},
 			&zk.SetDataRequest{Path: path, Data: record, Version: version + 1})
 		op, cause := zkconn.RefusedOp(err)
@@ -156,7 +156,7 @@ func (e *Entry) Attach(ctx context.Context, k *Keeper, owner Owner, path string,
 		case err == nil:
 			stat := replies[1].Stat
 			e.version, e.zxid = stat.Version, stat.Mzxid
-			k.clock.Observe(stat.Mzxid, stat.Mtime, sent, k.clock.Local())
+			k.Clock.Observe(stat.Mzxid, stat.Mtime, sent, k.Clock.Local())
 			return nil
 		case op < 0:
 			return err
@@ -164,7 +164,7 @@ func (e *Entry) Attach(ctx context.Context, k *Keeper, owner Owner, path string,
 			return zkconn.Final(fmt.Errorf("write %s: %w", path, cause))
 		}
 		// No other client writes the same record: Attachment is random. A force-release keeps it.
-		n, foreign, err := readBack(ctx, k.conn, e, func(n zkconn.Node) bool { return bytes.Equal(n.Data, record) })
+		n, foreign, err := readBack(ctx, k.Conn, e, func(n zkconn.Node) bool { return bytes.Equal(n.Data, record) })
 		switch {
 		case err != nil:
 			return zkconn.Final(err)

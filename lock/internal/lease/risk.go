@@ -56,7 +56,7 @@ func (e *Entry) warn(now clock.Instant) {
 // Risk returns the change that reports the hold at risk, with the present time left, if the hold is
 // at risk now.
 func (e *Entry) Risk() (c Change, atRisk bool) {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != Held || !e.atRisk {
@@ -75,7 +75,7 @@ func (e *Entry) risk(now clock.Instant) Change {
 // warning is withdrawn when the hold is safe again or has ended. If the hold has ended, AtRisk
 // returns nil.
 func (e *Entry) AtRisk(handle any) <-chan time.Duration {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state == Ended {
@@ -127,7 +127,7 @@ type Stall struct {
 // time, and of these the entry whose lease ends first. Stalls computes this from the clock, so the
 // result is right even if the keeper's goroutine hangs.
 func (k *Keeper) Stalls() (first Stall, stalled, of int) {
-	now := k.clock.Local()
+	now := k.Clock.Local()
 	for _, e := range k.Entries() {
 		s, used, stalls := e.stall(now)
 		if used {

@@ -14,7 +14,7 @@ var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 // Passable reports whether an unlocked entry can be handed off locally, and is as good as Fresh wants
 // it. A write may still be in flight: then the answer can change when its outcome is known.
 func (e *Entry) Passable(session int64) bool {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	return locked(e, func() bool { return e.passable() && e.fresh(session, now) })
 }
 
@@ -47,7 +47,7 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	if err != nil {
 		return err
 	}
-	now := before.keeper.clock.Local()
+	now := before.keeper.Clock.Local()
 	before.mu.Lock()
 	if before.writing != nil || !before.passable() {
 		before.mu.Unlock()
@@ -55,10 +55,7 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	}
 	before.pinned = true // only one entry may succeed it
 	e.Path, e.Terms, e.keeper, e.owner, e.index = before.Path, before.Terms, before.keeper, owner, -1
-	e.Pass = before.Pass + 1
-	e.nextTTL, e.lease, e.session, e.version, e.zxid = before.nextTTL, before.lease, before.session, before.version, before.zxid
-	e.acquired, e.recorded, e.renewAt = before.acquired, before.recorded, before.renewAt
-	e.writesWanted, e.writesAcked = before.writesWanted, before.writesAcked
+	e.Pass, e.written = before.Pass+1, before.written
 	before.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()

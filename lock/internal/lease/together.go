@@ -9,7 +9,7 @@ import (
 // AddHandle adds a handle on a hold. It returns false if the entry is not held, or is pinned, in
 // doubt or at risk, or if Extend has changed its lease. Unlike Reenter it does not wait.
 func (e *Entry) AddHandle() bool {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != Held || e.pinned || e.atRisk || e.nextTTL != e.TTL || e.timeLeft(now) <= 0 {

@@ -40,7 +40,7 @@ const raisedByTxn = 2
 // unlocked, the transaction is not sent again, and fails with ErrUnlocked. See [Entry.Release].
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
-	return e.keeper.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+	return e.keeper.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if err := e.awaitSession(ctx, unlocked); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (e *Entry) awaitSession(ctx context.Context, unlocked *atomic.Bool) error {
 		ended.Store(e.await(waits, func() bool { return e.state == Ended || unlocked.Load() }) == nil)
 		stop()
 	}()
-	if err := e.keeper.conn.Ready(waits); !ended.Load() {
+	if err := e.keeper.Conn.Ready(waits); !ended.Load() {
 		return err
 	}
 	return nil // beginTxn returns the reason
@@ -96,7 +96,7 @@ func (e *Entry) awaitSession(ctx context.Context, unlocked *atomic.Bool) error {
 // operations. It fails if ctx ends, the entry has ended, or the handle was unlocked.
 func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool, ops []any) (w *write, err error) {
 	for {
-		now := e.keeper.clock.Local()
+		now := e.keeper.Clock.Local()
 		e.change(func() {
 			switch e.expire(now); {
 			case e.state == Ended:
@@ -163,7 +163,7 @@ func (e *Entry) awaitTxn(unlocked *atomic.Bool, end time.Time, pending func(*wri
 // there, or the transaction cannot be applied any more. resolveTxn fails if ctx or the entry ends
 // first.
 func (e *Entry) resolveTxn(ctx context.Context, w *write) (applied bool, why error) {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	w.flying, w.doubt = false, true
 	if w.wanted == e.writesWanted { // it must be sent again

@@ -36,7 +36,7 @@ func (e *Entry) timeLeft(now clock.Instant) time.Duration {
 // Remaining returns the time for which the hold surely lasts; 0 if the entry is not held, or the
 // hold may be over. In the second case a renewal is scheduled at once.
 func (e *Entry) Remaining() time.Duration {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != Held {
@@ -51,7 +51,7 @@ func (e *Entry) Remaining() time.Duration {
 
 // IsOver reports whether the lease may have ended, so other clients may have purged the entry.
 func (e *Entry) IsOver() bool {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	return locked(e, func() bool { return e.timeLeft(now) <= 0 })
 }
 
@@ -68,7 +68,7 @@ func (e *Entry) Lapsed() bool { return locked(e, func() bool { return e.lapsed }
 // Fresh reports whether a contender may enter without writing its entry first: the last write was
 // acknowledged in that session, and half of the lease is left. It is false once the entry is held.
 func (e *Entry) Fresh(session int64) bool {
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	return locked(e, func() bool { return e.state < Held && e.fresh(session, now) })
 }
 
@@ -79,9 +79,6 @@ func (e *Entry) fresh(session int64, now clock.Instant) bool {
 
 // Err returns why the entry ended; nil if it has not.
 func (e *Entry) Err() error { return locked(e, func() error { return e.why }) }
-
-// IsHeld reports whether the entry was granted and has not ended.
-func (e *Entry) IsHeld() bool { return locked(e, func() bool { return e.state == Held }) }
 
 // Recorded reports whether the node's record has the grant, by the last acknowledged write.
 func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.recorded }) }

@@ -106,7 +106,7 @@ func (w *write) acknowledge(sent clock.Instant, session int64, version int32, zx
 // lease and of the acknowledged one counts.
 func (w *write) postpone() {
 	e := w.e
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.writing != w {
@@ -123,7 +123,7 @@ func (w *write) postpone() {
 // drop ends a write that was not applied, unless it is in doubt. The next renewal is due as before.
 func (w *write) drop() {
 	e := w.e
-	now := e.keeper.clock.Local()
+	now := e.keeper.Clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.writing == w && !w.doubt {
@@ -144,25 +144,25 @@ type flight struct {
 }
 
 func (k *Keeper) flight(batch ...*write) *flight {
-	return &flight{Keeper: k, batch: batch, spread: float64(k.vary(1<<20, 1<<17)) / (1 << 20)}
+	return &flight{Keeper: k, batch: batch, spread: float64(k.Jitter(1<<20, 1<<17)) / (1 << 20)}
 }
 
 // flush sends the batch in one transaction, and retries until each write is acknowledged, refused
 // or not needed any more, or ctx ends.
 func (k *Keeper) flush(ctx context.Context, batch []*write) {
 	f := k.flight(batch...)
-	err := f.conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return f.attempt(ctx) })
+	err := f.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return f.attempt(ctx) })
 	for _, w := range f.batch {
 		w.postpone()
 	}
 	if zkconn.OutcomeOf(err) == zkconn.Refused && !errors.Is(err, zkconn.ErrClosed) {
-		f.log.Error().Err(err).Int("entries", len(f.batch)).Msg("renewals refused; they are tried again, and holds are lost at the end of their leases unless one succeeds")
+		f.Log.Error().Err(err).Int("entries", len(f.batch)).Msg("renewals refused; they are tried again, and holds are lost at the end of their leases unless one succeeds")
 	}
 }
 
 // attempt sends the writes that are still needed, in one transaction. Its error is for Retry.
 func (f *flight) attempt(ctx context.Context) error {
-	if err := f.conn.Ready(ctx); err != nil { // before ops: an entry that ends meanwhile is not written
+	if err := f.Conn.Ready(ctx); err != nil { // before ops: an entry that ends meanwhile is not written
 		return err
 	}
 	var ops []any
@@ -180,15 +180,15 @@ func (f *flight) attempt(ctx context.Context) error {
 	if f.batch = still; len(f.batch) == 0 {
 		return nil
 	}
-	session, sent := f.conn.Session(), f.clock.Local()
-	silent := time.AfterFunc(f.patience(), f.conn.NoteOutage)
-	replies, err := f.conn.Multi(ctx, ops...)
+	session, sent := f.Conn.Session(), f.Clock.Local()
+	silent := time.AfterFunc(f.patience(), f.Conn.NoteOutage)
+	replies, err := f.Conn.Multi(ctx, ops...)
 	if !silent.Stop() {
-		f.conn.NoteOutage() // the outage has lasted until now
+		f.Conn.NoteOutage() // the outage has lasted until now
 	}
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
-		received := f.clock.Local()
+		received := f.Clock.Local()
 		for i, w := range f.batch {
 			stat := replies[f.ends[i]-1].Stat
 			w.acknowledge(sent, session, stat.Version, stat.Mzxid, f.next(w), received)
@@ -238,9 +238,9 @@ func (f *flight) refused(ctx context.Context, err error, session int64) error {
 	case f.txn:
 		w.refused = fmt.Errorf("write %s: %w", w.e.Path, cause)
 	default:
-		f.log.Error().Err(cause).Str("entry", w.e.Path).
+		f.Log.Error().Err(cause).Str("entry", w.e.Path).
 			Msg("renewal refused; the hold is lost at the end of its lease unless a later one succeeds")
-		w.e.denied(cause, f.clock.Local())
+		w.e.denied(cause, f.Clock.Local())
 		w.postpone()
 	}
 	f.batch = slices.Delete(f.batch, i, i+1)
@@ -253,8 +253,8 @@ func (f *flight) refused(ctx context.Context, err error, session int64) error {
 // that are still in the batch. It is unknown which attempt was applied, so the leases count from
 // the first.
 func (f *flight) resolve(ctx context.Context, w *write, session int64) (all bool) {
-	n, foreign, err := readBack(ctx, f.conn, w.e, func(n zkconn.Node) bool { return w.inDoubt() && bytes.Equal(n.Data, w.data) })
-	received := f.clock.Local()
+	n, foreign, err := readBack(ctx, f.Conn, w.e, func(n zkconn.Node) bool { return w.inDoubt() && bytes.Equal(n.Data, w.data) })
+	received := f.Clock.Local()
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		w.e.Vanished()

@@ -30,7 +30,7 @@ func offline(l *local) *Queue {
 	c := clock.New(nil, "/locks", nil, func() clock.Instant { return l.now }, nil)
 	return New(Options{
 		Root: "/locks", Random: bubble.Random(), Clock: c, Tasks: new(zkconn.Group), Closing: context.Background(),
-		Keeper: lease.NewKeeper(lease.Options{Clock: c, Jitter: func(d, _ time.Duration) time.Duration { return d }, Run: func(f func()) {}}),
+		Keeper: lease.NewKeeper(lease.Options{Clock: c, Jitter: func(d, _ time.Duration) time.Duration { return d }, Background: func(f func()) {}}),
 	})
 }
 
@@ -316,7 +316,7 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 			return clock.Instant{Mono: time.Since(begun), Wall: time.Since(begun)}
 		}, q.newID)
 		q.Keeper = lease.NewKeeper(lease.Options{
-			Conn: conn, Clock: q.Clock, Run: func(f func()) { go f() }, Jitter: func(d, _ time.Duration) time.Duration { return d },
+			Conn: conn, Clock: q.Clock, Background: func(f func()) { go f() }, Jitter: func(d, _ time.Duration) time.Duration { return d },
 		})
 		ctx, cancel := context.WithCancelCause(w.Ctx)
 		defer cancel(nil)
