@@ -16,7 +16,7 @@ import (
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{Members: 3, Latency: func(string, string) time.Duration { return time.Microsecond }})
-		state, kinds, last := txnlog.NewState(nil), map[txnlog.OpKind]int{}, int64(0)
+		state, kinds, last := txnlog.NewState(), map[txnlog.OpKind]int{}, int64(0)
 		ens.Observe(func(observed locktest.Txn) {
 			x := Logged(observed)
 			if x.Zxid <= last || x.Time.UnixMilli() != time.Now().UnixMilli() || x.Session == 0 {

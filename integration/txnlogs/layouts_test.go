@@ -65,9 +65,10 @@ func (w *traffic) connect() *zk.Conn {
 	return z
 }
 
-// note marks that the owner holds the lock. If the reply is lost, it notes nothing.
+// note marks that the owner holds the lock. If the reply is lost, or the lease may have ended before, it notes nothing.
 func (w *traffic) note(z *zk.Conn, name, owner string) {
-	if stat, err := z.Set("/marks", []byte(owner), -1); err == nil {
+	begin := time.Now()
+	if stat, err := z.Set("/marks", []byte(owner), -1); err == nil && time.Since(begin) < 10*time.Second { // wall clock: a third of a lease
 		w.mu.Lock()
 		w.marks[stat.Mzxid] = mark{name, owner}
 		w.mu.Unlock()

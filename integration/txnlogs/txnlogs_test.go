@@ -59,7 +59,7 @@ func onServer(t *testing.T, compression string) {
 
 	s.want.Nodes = nodes(t, s.z)
 	l := open1(t, server.DataDir())
-	state := replay(t, l, txnlog.NewState(nil), txnlog.Range{})
+	state := replay(t, l, txnlog.NewState(), txnlog.Range{})
 	compareNodes(t, state, s.want.Nodes)
 
 	if err := server.Restart(t.Context()); err != nil {
@@ -82,7 +82,7 @@ func onServer(t *testing.T, compression string) {
 	if !strings.HasSuffix(snaps[0].Path, compression) {
 		t.Errorf("%s is not compressed by %s", snaps[0].Path, compression)
 	}
-	state = txnlog.NewState(nil)
+	state = txnlog.NewState()
 	if err := state.Load(snaps[0]); err != nil {
 		t.Fatal(err)
 	}

@@ -201,6 +201,17 @@ func (e *Ensemble) Isolate(s *Server) {
 	}
 }
 
+// Strand lets a member be elected, but not be followed, until Heal: it holds back all messages between it and the
+// others except those of elections.
+func (e *Ensemble) Strand(s *Server) {
+	i := slices.Index(e.servers, s)
+	for ends, relays := range e.links {
+		if ends[0] == i || ends[1] == i {
+			relays[0].Stall()
+		}
+	}
+}
+
 // Heal ends all partitions, and delivers the messages that were held back.
 func (e *Ensemble) Heal() {
 	e.links.each((*Relay).Resume)

@@ -539,7 +539,7 @@ func TestTimeoutOfSession(t *testing.T) {
 	join := e.nth(1, create, "/locks/mutex/", "-lock-")
 	i := e.nth(1, del, "/locks/mutex/", "0001")
 	e.log[i].Session = e.b
-	state := txnlog.NewState(nil)
+	state := txnlog.NewState()
 	for j := range join + 1 {
 		state.Apply(&e.log[j])
 	}

@@ -20,7 +20,7 @@ import (
 
 // states returns the nodes after each of the first transactions.
 func states(log []txnlog.Txn) (all []map[string]txnlog.Node) {
-	state := txnlog.NewState(nil)
+	state := txnlog.NewState()
 	log = cloned(log)
 	for i := 0; ; i++ {
 		now := map[string]txnlog.Node{}

@@ -252,7 +252,7 @@ func TestRealLog(t *testing.T) {
 // middle, after a gap, or with a snapshot, which may show some of the next transactions already.
 func TestPartsOfALog(t *testing.T) {
 	log := play(t)
-	state := txnlog.NewState(nil)
+	state := txnlog.NewState()
 	for i := range log {
 		nodes := slices.Collect(state.Nodes())
 		for name, r := range map[string]*audit.Report{

@@ -61,7 +61,7 @@ func check(t *testing.T, payload []byte) {
 	if len(rest) > len(payload) || !sameTxn(payload, bytes.Clone(payload)) {
 		t.Fatal("a record is not the same as itself")
 	}
-	NewState(nil).Apply(&txn)
+	NewState().Apply(&txn)
 }
 
 // FuzzSnapshot: any bytes can be read as a snapshot, plain or compressed, without a panic.

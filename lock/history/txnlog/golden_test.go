@@ -153,13 +153,13 @@ func TestGolden(t *testing.T) {
 				}
 			}
 
-			state := NewState(nil)
+			state := NewState()
 			for i := range txns {
 				state.Apply(&txns[i])
 			}
 			sameNodes(t, state, want.Nodes)
 
-			state = NewState(nil)
+			state = NewState()
 			snap := l.SnapshotsFor(Range{From: txns[len(txns)-1].Zxid})[0]
 			if err := state.Load(snap); err != nil {
 				t.Fatal(err)

@@ -10,9 +10,8 @@ import (
 )
 
 // State is the tree of nodes, and the open sessions, as transactions make them. It is not safe for
-// concurrent use. Its memory is that of the nodes that it keeps.
+// concurrent use.
 type State struct {
-	keep       func(path string) bool
 	zxid       int64 // see Zxid
 	latest     int64 // the highest zxid that the snapshot's nodes show
 	nodes      map[string]*Node
@@ -20,18 +19,10 @@ type State struct {
 	ephemerals map[int64]map[string]bool // paths of ephemeral nodes, by session
 }
 
-// NewState returns an empty state, that of an ensemble before its first transaction. If keep is not
-// nil, the state has only the nodes whose paths it accepts.
-func NewState(keep func(path string) bool) *State {
-	if keep == nil {
-		keep = func(string) bool { return true }
-	}
-	s := &State{
-		keep: keep, nodes: map[string]*Node{}, sessions: map[int64]time.Duration{}, ephemerals: map[int64]map[string]bool{},
-	}
-	if keep("/") {
-		s.put(&Node{Path: "/"})
-	}
+// NewState returns an empty state, that of an ensemble before its first transaction.
+func NewState() *State {
+	s := &State{nodes: map[string]*Node{}, sessions: map[int64]time.Duration{}, ephemerals: map[int64]map[string]bool{}}
+	s.put(&Node{Path: "/"})
 	return s
 }
 
@@ -57,9 +48,7 @@ func (s *State) Load(snap *Snapshot) error {
 			return err
 		}
 		latest = max(latest, n.Czxid, n.Mzxid, n.Pzxid)
-		if s.keep(n.Path) {
-			s.put(&n)
-		}
+		s.put(&n)
 	}
 	s.zxid, s.latest = snap.Zxid, latest
 	return nil
@@ -153,9 +142,6 @@ func (s *State) create(t *Txn, op *Op) {
 	}
 	if n := s.nodes[op.Path]; n != nil {
 		n.ACL = op.ACL
-		return
-	}
-	if !s.keep(op.Path) {
 		return
 	}
 	n := &Node{

@@ -31,7 +31,7 @@ func create(path, data string, ephemeral bool, cversion int32) Op {
 // TestStateEndOfSession: the end of a session deletes its ephemeral nodes, whether the log names
 // them or not.
 func TestStateEndOfSession(t *testing.T) {
-	s := NewState(nil)
+	s := NewState()
 	apply(s, 1, 7, Op{Kind: OpBeginSession, Timeout: time.Minute})
 	apply(s, 2, 7, create("/a", "", false, 1))
 	apply(s, 3, 7, create("/a/e1", "", true, 1), create("/a/e2", "", true, 2))
@@ -74,13 +74,13 @@ func TestStateFuzzy(t *testing.T) {
 			apply(s, int64(i+1), 7, history[i]...)
 		}
 	}
-	whole := NewState(nil)
+	whole := NewState()
 	run(whole, 0, len(history))
 	for from := range history {
 		for to := from; to <= len(history); to++ {
 			// The snapshot begins after transaction from, and shows all transactions up to the
 			// transaction to.
-			fuzzy := NewState(nil)
+			fuzzy := NewState()
 			run(fuzzy, 0, to)
 			fuzzy.zxid, fuzzy.latest = int64(from), int64(to)
 			run(fuzzy, from, len(history))
@@ -99,19 +99,9 @@ func TestStateFuzzy(t *testing.T) {
 	}
 }
 
-// TestStateKeep: a state with a filter keeps only a part of the tree.
-func TestStateKeep(t *testing.T) {
-	s := NewState(func(path string) bool { return strings.HasPrefix(path, "/locks") })
-	apply(s, 1, 7, create("/locks", "", false, 1), create("/other", "", false, 2), create("/locks/a", "", false, 1))
-	apply(s, 2, 7, Op{Kind: OpSetData, Path: "/other", Version: 1}, Op{Kind: OpDelete, Path: "/other"})
-	if got := tree(s); got != "/locks= /locks/a=" {
-		t.Error(got)
-	}
-}
-
 // TestStateData: a state has its own copy of a transaction's data.
 func TestStateData(t *testing.T) {
-	s := NewState(nil)
+	s := NewState()
 	data := []byte("data")
 	apply(s, 1, 7, Op{Kind: OpCreate, Path: "/a", Data: data, CVersion: -1})
 	data[0] = 'X'
@@ -131,14 +121,14 @@ func TestLoadFails(t *testing.T) {
 	data := gunzip(t, "testdata/3.9.5/snapshot.20.gz")
 	for at := 0; at < len(data)-60; at++ { // what follows the first checksum is not read
 		broken := write(t, map[string][]byte{"snapshot.20": data[:at]})
-		s := NewState(nil)
+		s := NewState()
 		if err := s.Load(mustOpen(t, broken).Snapshots()[0]); err == nil || s.Len() != 0 {
 			t.Fatalf("cut at %d: error %v, %d nodes", at, err, s.Len())
 		}
 		flipped := slices.Clone(data)
 		flipped[at] ^= 0x10
 		broken = write(t, map[string][]byte{"snapshot.20": flipped})
-		err := NewState(nil).Load(mustOpen(t, broken).Snapshots()[0])
+		err := NewState().Load(mustOpen(t, broken).Snapshots()[0])
 		if err == nil && (at < 8 || at >= fileHeaderSize) { // dbid is not used, but it is in the checksum
 			t.Fatalf("flipped at %d: no error", at)
 		}

@@ -1,7 +1,6 @@
 package txnlog
 
 import (
-	"fmt"
 	"iter"
 	"os"
 	"time"
@@ -159,9 +158,4 @@ func (f *logFile) scan(read func(int), visit func(entry) bool) {
 	defer file.Close()
 	for e, ok := s.next(); ok && visit(e); e, ok = s.next() {
 	}
-}
-
-// String describes the range's bounds.
-func (r Range) String() string {
-	return fmt.Sprintf("%s..%s %v..%v", hex(r.From), hex(r.To), r.Since, r.Until)
 }
