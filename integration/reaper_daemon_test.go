@@ -80,7 +80,7 @@ func (p *program) end() {
 }
 
 const (
-	saysLost     = "session with ZooKeeper lost: nothing is swept until there is one"
+	saysLost     = "session with ZooKeeper lost: this reaper sweeps nothing until it is back"
 	saysBack     = "session with ZooKeeper is back"
 	saysStarted  = "reaper started"
 	saysActive   = "active: sweeping by schedule"

@@ -9,7 +9,8 @@ import (
 
 // TestLeaderIsKnown: the active reaper and one that stands by both tell which one is active, how old its
 // lease is, when its last sweep began, and how many stand by. If the active one dies, both tell that
-// its lease is not renewed, after a third of the TTL and before the lease has ended.
+// its lease is not renewed, after a third of the TTL and before the lease has ended. After the take-over,
+// and after an outage, neither tells what it has read before.
 func TestLeaderIsKnown(t *testing.T) {
 	simulate(t, func(w *world) {
 		first := w.reaper("first", reaper.Options{})
@@ -50,12 +51,21 @@ func TestLeaderIsKnown(t *testing.T) {
 			}
 		}
 		for second.Monitor().Status().State != reaper.Active {
-			time.Sleep(time.Second)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if l := second.Monitor().Status().Leader; l != nil && !l.Self {
+			t.Errorf("the active reaper takes another one for active: %+v", l)
 		}
 		time.Sleep(5 * time.Second)
 		if l := second.Monitor().Status().Leader; !l.Self || l.Late || l.Standbys != 0 {
 			t.Errorf("after the take-over: %+v", l)
 		}
 		w.Heal("first")
+		for range 200 { // it has a session again, but not yet a new look at the lock
+			time.Sleep(50 * time.Millisecond)
+			if s := first.Monitor().Status(); s.Session.Connected && s.Leader != nil && (s.Leader.Late || s.Leader.Owner != "second") {
+				t.Fatalf("after the outage: %+v, %v", s.Leader, s.State)
+			}
+		}
 	})
 }

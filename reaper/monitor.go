@@ -31,7 +31,7 @@ type Monitor struct {
 	last      map[string]time.Time // start of the last complete sweep, by schedule
 	totals    Counts               // Deleted, Missed, Purged and Pruned of all sweeps
 	failure   Failure              // last failure; zero if there was none
-	leader    *Leader              // by the last read; nil if there is none
+	leader    *Leader              // by the last read; nil if there is none, or none since the session or the role has changed
 	refused   Failure              // last refused configuration; zero if there was none
 }
 
@@ -161,10 +161,11 @@ func (m *Monitor) step(role State, active string) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case role == Active && m.role != Active:
-		m.status.ActiveSince = time.Now()
-	case role == Standby && m.role == Active:
-		m.status.ActiveSince = time.Time{}
+	case role == m.role:
+	case role == Active:
+		m.status.ActiveSince, m.leader = time.Now(), nil
+	default:
+		m.status.ActiveSince, m.leader = time.Time{}, nil
 		m.failure.InARow = 0
 	}
 	changed = m.status.ActiveReaper != active
@@ -224,6 +225,7 @@ func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, ano
 	if changed {
 		if s.Connected {
 			session.Away += lasted.Seconds()
+			m.leader = nil // what was read before the outage may be false
 		} else {
 			session.Losses++
 		}

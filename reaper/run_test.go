@@ -71,7 +71,7 @@ func TestFrozenFor17Seconds(t *testing.T) {
 		if s := r.Monitor().Status(); s.State != reaper.Disconnected || s.Session.Connected || s.Session.Losses != 1 {
 			t.Errorf("while it is frozen: %+v", s)
 		}
-		w.one("session with ZooKeeper lost: nothing is swept until there is one")
+		w.one("session with ZooKeeper lost: this reaper sweeps nothing until it is back")
 		w.Heal("reaper")
 		time.Sleep(10 * time.Second)
 		if line := w.one("session with ZooKeeper is back"); line["level"] != "info" || line["without_session"] == "" {

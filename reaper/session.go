@@ -26,7 +26,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		switch {
 		case changed && !s.Connected:
 			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", servers).AnErr("last_failure", s.LastFailure).
-				Msg("session with ZooKeeper lost: nothing is swept until there is one")
+				Msg("session with ZooKeeper lost: this reaper sweeps nothing until it is back")
 			pause, reminder = firstReminder, firstReminder
 		case changed:
 			r.log.Info().Stringer("without_session", lasted.Round(time.Millisecond)).Bool("new_session", another).

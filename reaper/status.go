@@ -38,7 +38,7 @@ type Status struct {
 	// ActiveReaper is the last known active reaper while this one stands by; otherwise "".
 	ActiveReaper string `json:"active_reaper,omitempty"`
 	// Leader is the reaper that holds the lock of the active reaper, this one or another, by the last
-	// read; nil if there is none, or none is known.
+	// read; nil if there is none, or none is known since the session or the role has changed.
 	Leader  *Leader `json:"leader,omitempty"`
 	Session Session `json:"session"`
 	// Schedules are the groups of policies that are swept together; none while this reaper does not

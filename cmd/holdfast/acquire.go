@@ -94,10 +94,10 @@ func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil || len(state.Contenders) == 0:
-		tell("waiting for lock %q; holdfast show %s tells which client has it", name, text.Quote(name))
+		tell("waiting for lock %q; holdfast show %s tells which client has it", name, text.Name(name))
 	default:
 		tell("waiting for lock %q, which %s has, with %d in the queue; holdfast show %s tells more",
-			name, list.InTheWay(state), len(state.Contenders)-len(list.Holders(state)), text.Quote(name))
+			name, list.InTheWay(state), len(state.Contenders)-len(list.Holders(state)), text.Name(name))
 	}
 }
 
@@ -117,7 +117,7 @@ func notAcquired(ctx context.Context, err error) error {
 	inTime := ctx.Err() == nil // false if a signal interrupted this process
 	var held *lock.HeldError
 	if inTime && errors.As(err, &held) { // the rest of err only says that the time is over
-		err = fmt.Errorf("%w: not acquired within --wait; holdfast show %s tells more", held, text.Quote(held.Lock))
+		err = fmt.Errorf("%w: not acquired within --wait; holdfast show %s tells more", held, text.Name(held.Lock))
 	}
 	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {
 		return &app.Exit{Status: statusNotAcquired, Err: err}

@@ -160,7 +160,7 @@ func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender,
 				return []admin.Contender{c}, nil
 			}
 		}
-		return nil, fmt.Errorf("lock %q has no entry %s now; holdfast show %s --json tells which it has", s.Name, f.entry, text.Quote(s.Name))
+		return nil, fmt.Errorf("lock %q has no entry %s now; holdfast show --json %s tells which it has", s.Name, f.entry, text.Name(s.Name))
 	case f.expired:
 		if len(s.Contenders) == 0 {
 			return nil, fmt.Errorf("no client holds lock %q or waits for it, so nothing can have expired", s.Name)

@@ -97,7 +97,7 @@ const mostAsked = 10_000
 func notThere(ctx context.Context, tree admin.Tree, name string) error {
 	hint := ""
 	if near := nearest(ctx, tree, name); near != "" && near != name {
-		hint = fmt.Sprintf("; did you mean %s?", text.Quote(near))
+		hint = fmt.Sprintf("; did you mean %s?", text.Name(near))
 	}
 	return fmt.Errorf("there is no lock %q: it is free, or its name is another%s", name, hint)
 }

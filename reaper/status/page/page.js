@@ -99,11 +99,12 @@ function verdict(status, locks) {
   byId("verdict").dataset.level = level;
   const standby = status.roots.length > 0 && status.roots.every((r) => r.state === "standby");
   const unseen = status.roots.filter((r) => !r.locks_seen && !locks.counts.some((c) => c.root === r.label)).map((r) => r.root);
+  const down = status.roots.filter((r) => !r.session.connected).map((r) => r.root); // another reaper may have a session
   const leaders = status.roots.map((r) => r.leader).filter(Boolean);
   const others = leaders.map((l) => `${leaderName(l)} is active and ${l.swept ? `swept ${ago(l.swept_seconds_ago * 1000)} ago` : "has not finished a sweep yet"}`);
   const good = unseen.length && locks.complete ? `No lock was seen below ${unseen.join(", ")} so far` : !standby ? "All is well" : others.length ? `All is well: standing by; ${others.join("; ")}` : "Standing by; which reaper is active is not known yet";
   if (level === "ok" && (unseen.length || (standby && !others.length))) byId("verdict").dataset.level = "none";
-  put(byId("headline"), level === "ok" ? good : level === "warn" ? `${count(found.length, "thing")} to look at` : "Locks are not being cleaned up");
+  put(byId("headline"), level === "ok" ? good : level === "warn" ? `${count(found.length, "thing")} to look at` : status.roots.some((r) => r.schedules.some((p) => p.overdue)) ? "Locks are not being cleaned up" : `No session with ZooKeeper: this reaper cleans up nothing${down.length < status.roots.length ? ` below ${down.join(", ")}` : ""}`);
   keyed(byId("problems"), found.map((p) => [p.text, p]), () => el("li"), (li, p) => {
     li.dataset.level = p.level;
     if (li.firstChild) return;

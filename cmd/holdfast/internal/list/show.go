@@ -113,7 +113,7 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 	if len(places) == 0 {
 		hint := ""
 		if s.Kind == znode.Dir {
-			hint = fmt.Sprintf("it is a node above other locks: holdfast ls %s lists them\n", NameOf(s))
+			hint = fmt.Sprintf("it is a node above other locks: holdfast ls %s lists them\n", text.Name(s.Name))
 		}
 		_, err := fmt.Fprint(w, "\nno client holds it or waits for it\n", hint, l.noRoot())
 		return err
@@ -139,7 +139,7 @@ func (p place) expired() bool {
 
 // advice returns what an operator may do about the contenders, as commands to copy.
 func (q Queue) advice(places []place) string {
-	name := text.Quote(q.State.Name)
+	name := text.Name(q.State.Name)
 	var all []string
 	for _, p := range places {
 		switch {

@@ -26,7 +26,7 @@ func TestPicture(t *testing.T) {
 		"show-crashed":   {State: state("odd", "crashed")},
 		"show-wide":      {State: state("wide", "注文/四十二")},
 		"show-none":      {State: admin.State{Name: "none"}},
-		"show-dir":       {State: admin.State{Name: "orders", Kind: znode.Dir}},
+		"show-dir":       {State: admin.State{Name: "old orders", Kind: znode.Dir}},
 		"show-foreign": {Unconfigured: true, State: func() admin.State {
 			s := state("busy", "orders/42")
 			s.Contenders = append([]admin.Contender(nil), s.Contenders[2:]...)

@@ -5,6 +5,15 @@ import (
 	"testing"
 )
 
+// TestName: a name that begins like a flag stands after --, quoted.
+func TestName(t *testing.T) {
+	for name, want := range map[string]string{"a-b": "a-b", "a b": "'a b'", "-x": "-- '-x'", "--all locks": "-- '--all locks'"} {
+		if got := Name(name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // TestQuote: a shell reads a quoted text as it was.
 func TestQuote(t *testing.T) {
 	for s, want := range map[string]string{
