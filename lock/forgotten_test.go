@@ -229,7 +229,8 @@ func TestWaitWithoutWatch(t *testing.T) {
 				}
 				a, z := dial("a"), w.raw("other")
 				w.unlock(w.lock(a, "y"))
-				end, m, limit := func() {}, a.Mutex("x"), most
+				var end func()
+				m, limit := a.Mutex("x"), most
 				if how == "queues" {
 					h := w.lock(w.dial("b"), "x")
 					end, limit = func() { w.unlock(h) }, min(most, ttl+grace+time.Second)

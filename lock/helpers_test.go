@@ -62,7 +62,6 @@ const latency = bubble.Latency
 
 // Shorter names of what random tests draw from.
 var (
-	env     = bubble.Env
 	random  = bubble.Seeded
 	between = bubble.Between
 )
