@@ -166,12 +166,11 @@ func left(c admin.Contender) (left time.Duration, known bool) {
 }
 
 // held returns how long the contender had held the lock when its entry was read; unknown without a
-// recorded grant, and without a sample of ensemble time.
+// recorded grant, without a sample of ensemble time, and if another leader, whose clock was ahead, has
+// stamped the grant.
 func held(c admin.Contender) (held time.Duration, known bool) {
-	if c.Acquired.IsZero() || c.Read.Zxid == 0 {
-		return 0, false
-	}
-	return max(0, latest(c.Read).Sub(c.Acquired)), true
+	held = latest(c.Read).Sub(c.Acquired)
+	return held, !c.Acquired.IsZero() && c.Read.Zxid != 0 && held >= 0
 }
 
 // widest is the width of an owner or host in the table, in cells of the terminal. widestName is
