@@ -77,7 +77,7 @@ func (f *runFlags) take(ctx context.Context, cfg *config.Config, name string, tt
 	}
 	hold, err := how(limited)
 	if err != nil {
-		return nil, nil, errors.Join(notAcquired(ctx, err), locks.Close())
+		return nil, nil, errors.Join(notAcquired(ctx, unanswered(err, cfg, locks)), locks.Close())
 	}
 	if !ticket.IsZero() {
 		f.attached()
@@ -109,6 +109,19 @@ func owner(command string) []lock.Option {
 		return nil // keeps the library's default owner
 	}
 	return []lock.Option{lock.WithOwner(name)}
+}
+
+// unanswered adds to an error what was waited for, and the last failure to connect, if the time was over
+// and no other client held the lock: a server was silent, or there was no session.
+func unanswered(err error, cfg *config.Config, locks *lock.Client) error {
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) {
+		return err
+	}
+	err = fmt.Errorf("%w: ZooKeeper did not answer in time, tried %s", err, strings.Join(cfg.ZooKeeper.Servers, ", "))
+	if why := admin.New(locks).Session().LastFailure; why != nil && !strings.Contains(err.Error(), why.Error()) {
+		err = fmt.Errorf("%w; last failure: %w", err, why)
+	}
+	return fmt.Errorf("%w; holdfast doctor tells more", err)
 }
 
 // notAcquired adds the status statusNotAcquired if err says that the lock was not acquired in time.

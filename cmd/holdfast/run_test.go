@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
 // envProgram makes the test binary run as holdfast.
@@ -228,5 +229,27 @@ func TestRunWithoutServerDoesNotWaitForTheLock(t *testing.T) {
 	said, err := os.ReadFile(file.Name())
 	if err != nil || status != statusNotAcquired || strings.Contains(string(said), "waiting for lock") {
 		t.Errorf("status %d, %v: %s", status, err, said)
+	}
+}
+
+// TestRunTellsWhatItWaitedFor: if the time is over while the session's server is silent, the error says
+// what was waited for.
+func TestRunTellsWhatItWaitedFor(t *testing.T) {
+	for _, args := range [][]string{{"run", "x", "--wait", "500ms"}, {"run", "x", "--tick", "@every 1s", "--wait", "500ms"}} {
+		ens, _ := served(t)
+		silent := true
+		ens.Intercept(func(r locktest.Request) locktest.Fault {
+			if !silent || !strings.Contains(strings.Join(r.Paths, " "), "/x") {
+				return locktest.Fault{}
+			}
+			silent = false
+			return locktest.Fault{Delay: 1500 * time.Millisecond}
+		})
+		var errs strings.Builder
+		status := run(t.Context(), append(args, "--", "true"), strings.NewReader(""), io.Discard, &errs)
+		want := "ZooKeeper did not answer in time, tried " + os.Getenv(app.EnvServers) + "; holdfast doctor tells more"
+		if status != statusNotAcquired || !strings.Contains(errs.String(), want) {
+			t.Errorf("%q: status %d: %s", args, status, &errs)
+		}
 	}
 }

@@ -150,13 +150,17 @@ func (f *runFlags) runTick(ctx context.Context, cfg *config.Config, name string,
 	defer stop()
 	waiting, giveUp := context.WithCancelCause(taking)
 	defer giveUp(nil)
+	connecting := waiting
 	if f.wait > 0 {
+		var connected func()
+		connecting, connected = context.WithTimeout(waiting, f.wait) // the error of app.Dial names the deadline
+		defer connected()
 		limit := time.AfterFunc(f.wait, func() { giveUp(context.DeadlineExceeded) })
 		defer limit.Stop()
 		f.began = limit.Stop
 	}
 	opts := append(owner(args[0]), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
-	locks, err := app.Dial(waiting, cfg, app.Logger(cfg.Log, &stderr), opts...)
+	locks, err := app.Dial(connecting, cfg, app.Logger(cfg.Log, &stderr), opts...)
 	if err != nil {
 		return interrupted(taking, notAcquired(taking, err))
 	}
@@ -187,6 +191,7 @@ func (f *runFlags) runTick(ctx context.Context, cfg *config.Config, name string,
 		}
 		return fmt.Errorf("exit status %d", app.Status(ctx, ended))
 	})
+	err = unanswered(err, cfg, locks)
 	closed := locks.Close()
 	switch {
 	case failed != nil: // also if the wait for a further tick has failed

@@ -243,6 +243,8 @@ func Dial(ctx context.Context, cfg *config.Config, log zerolog.Logger, opts ...l
 		err = fmt.Errorf("no session with ZooKeeper within %v, tried %s", within, strings.Join(z.Servers, ", "))
 		if tried {
 			err = fmt.Errorf("%w; last failure: %w", err, unreached.LastFailure())
+		} else {
+			err = fmt.Errorf("%w: no answer so far", err)
 		}
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting to ZooKeeper: %w", context.Cause(ctx))
