@@ -23,7 +23,7 @@ type Audit struct {
 	txn  *txnlog.Txn   // the present one
 	real time.Duration // time of txn by Options.Clock
 	now  time.Duration // time of txn by a clock that rises at least as much as any judge's
-	gaps int           // number of times at which now may have risen by less than a judge's clock
+	gaps int32         // number of times at which now may have risen by less than a judge's clock
 
 	steady  time.Duration // like now, but rises by at most 5 s at a time: the servers may have been down
 	led     time.Duration // steady when the present leader began to lead, or its clock went back
@@ -58,16 +58,17 @@ func (a *Audit) Begin(zxid int64, nodes iter.Seq2[txnlog.Node, error]) error {
 		if err != nil {
 			return err
 		}
-		written := moment{zxid: n.Mzxid, gaps: -1} // how long ago is unknown
+		written := moment{n.Mzxid, write{gaps: -1}} // how long ago is unknown
 		added := a.nodes[n.Path]
 		if added == nil {
 			added, _ = a.add(n.Path, n.Data, written)
 		} else { // the root, for example
-			added.hidden, added.written = false, written
+			added.hidden = false
+			added.wrote(written)
 			added.fill(n.Data)
 		}
 		if added.unseen = n.Lost || n.Mzxid > zxid; added.entry != nil {
-			added.entry.Stat.Czxid = n.Czxid
+			added.entry.czxid = n.Czxid
 		}
 		if n.EphemeralOwner != 0 {
 			a.own(added, n.EphemeralOwner)
@@ -170,16 +171,16 @@ func (a *Audit) clock(x *txnlog.Txn) {
 }
 
 func (a *Audit) moment() moment {
-	return moment{zxid: a.txn.Zxid, session: a.txn.Session, now: a.now, gaps: a.gaps}
+	return moment{a.txn.Zxid, write{session: a.txn.Session, now: a.now, gaps: a.gaps}}
 }
 
 // lasted reports whether the lease of an entry and the grace may have ended for a judge. counted is
 // the longest time that a judge may have counted since the entry's last write. unknown: over is
 // false, but a judge may have counted more than now shows.
 func (a *Audit) lasted(n *node) (over, unknown bool, counted time.Duration) {
-	counted = a.now - n.written.now
+	counted = a.now - n.entry.last.now
 	over = counted+time.Millisecond >= n.entry.TTL()+a.report.Grace
-	return over, !over && n.written.gaps != a.gaps, counted
+	return over, !over && n.entry.last.gaps != a.gaps, counted
 }
 
 // stays reports whether the log proves that s and other are sessions of different clients: s is still

@@ -24,7 +24,7 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 			return exists, true
 		}
 		if n := a.nodes[p]; n != nil {
-			return true, !n.hidden || n.written.zxid != 0 // else it was only concluded from another node
+			return true, !n.hidden || n.written != 0 // else it was only concluded from another node
 		}
 		for {
 			p = path.Dir(p)
@@ -109,8 +109,8 @@ func (a *Audit) learn(n *node, data []byte) {
 	generation, anchor := znode.AnchorOf(path.Base(n.path))
 	switch {
 	case n.entry != nil:
-		e := znode.ReadEntry(n.entry.Name, data, n.entry.Stat)
-		if n.entry = &e; e.Leased() && e.Record.Broken == nil {
+		a.take(n.entry, znode.ReadEntry(n.entry.Name, data, znode.Stat{}))
+		if n.entry.Leased() && n.entry.Record.Broken == nil {
 			a.session(a.txn.Session).ours = true
 		}
 	case anchor:

@@ -142,7 +142,7 @@ func (a *Audit) judge(rule Rule, ok bool, n, other *node, format string, args ..
 func (a *Audit) violation(rule Rule, n, other *node, format string, args ...any) Violation {
 	v := Violation{Rule: rule, Zxid: a.txn.Zxid, Time: a.txn.Time, Path: n.path, Text: fmt.Sprintf(format, args...)}
 	if other != nil {
-		v.Other = other.written.zxid
+		v.Other = other.written
 	}
 	return v
 }

@@ -60,7 +60,7 @@ func (a *Audit) granted(n *node) {
 		a.judge(rule, false, n, ahead, "granted behind %s, which is %s", ahead.path, map[bool]string{true: "granted, too", false: "still there"}[ahead.entry.Granted()])
 		return
 	}
-	if a.judge(rule, true, n, nil, ""); s.Kind == znode.Semaphore || e.Stat.Czxid == 0 { // the snapshot lacks it: its token is not known
+	if a.judge(rule, true, n, nil, ""); s.Kind == znode.Semaphore || e.czxid == 0 { // the snapshot lacks it: its token is not known
 		return
 	}
 	shared := e.Role == znode.Shared
@@ -73,7 +73,7 @@ func (a *Audit) granted(n *node) {
 			r.violations = append(r.violations, v)
 		}
 	}
-	is, last := token{e.Stat.Czxid, e.TokenSequence(), n}, s.highest[0]
+	is, last := token{e.czxid, e.TokenSequence(), n}, s.highest[0]
 	if shared {
 		last = s.highest[1]
 	}
@@ -112,27 +112,28 @@ func (a *Audit) create(o *txnlog.Op) {
 		}
 	case n.entry == nil && n.lock != nil && n.lock.Generation != "":
 		a.judge(Generation, a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(n.lock.Generation)), n, nil, "a lock's parent is created without its anchor")
-	case n.job != nil:
+	case n.lock != nil && n.lock.job != nil:
 		a.recorded(n, &none)
 	}
 }
 
 func (a *Audit) set(o *txnlog.Op) {
 	n := a.nodes[o.Path]
-	if n == nil || n.hidden && n.written.zxid == 0 {
+	if n == nil || n.hidden && n.written == 0 {
 		a.skip(byBeginning)
 		if n != nil {
 			n.fill(o.Data)
 		} else {
 			n, _ = a.add(o.Path, o.Data, a.moment())
 		}
-		n.hidden, n.written = true, a.moment()
+		n.hidden = true
+		n.wrote(a.moment())
 		return
 	}
 	if n.unseen {
 		a.skip(bySnapshot)
 		a.learn(n, o.Data)
-		n.written = a.moment()
+		n.wrote(a.moment())
 		return
 	}
 	generation, anchor := znode.AnchorOf(path.Base(n.path))
@@ -143,14 +144,15 @@ func (a *Audit) set(o *txnlog.Op) {
 	case anchor:
 		a.resize(n, generation, o.Data)
 	default:
-		was, foreign, job := n.state().Parent, n.foreign, cmp.Or(n.job, &none)
-		if n.fill(o.Data); n.job != nil {
+		s, foreign := n.state(), n.foreign
+		was, job := s.Parent, cmp.Or(s.job, &none)
+		if n.fill(o.Data); s.job != nil {
 			a.recorded(n, job)
 		} else {
 			a.adopt(n, was, foreign)
 		}
 	}
-	n.written = a.moment()
+	n.wrote(a.moment())
 }
 
 // adopt judges a write of a node that may be a lock's: does the write adopt the node, or change a
@@ -188,8 +190,8 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 
 // write judges a write of an entry.
 func (a *Audit) write(n *node, data []byte) {
-	next, again := znode.ReadEntry(n.entry.Name, data, n.entry.Stat), n.written.zxid == a.txn.Zxid
-	was, is, owner := n.entry.Record, next.Record, n.written.session
+	next, again := znode.ReadEntry(n.entry.Name, data, znode.Stat{EphemeralOwner: n.owner}), n.written == a.txn.Zxid
+	was, is, owner := n.entry.record(), next.Record, n.entry.last.session
 	twice := a.count(txnlog.OpSetData, n.path) == 2 // then a write of the former owner, on a lower version, fails
 	switch own := owner == a.txn.Session || !a.stays(a.sessions[owner], a.session(a.txn.Session)); {
 	case !n.entry.Leased():
@@ -214,9 +216,10 @@ func (a *Audit) write(n *node, data []byte) {
 		a.judge(Owner, own && same, n, n, "written by another client")
 		a.judge(Record, (is.Granted() || !was.Granted()) && (is.Shared || !was.Shared) && (is.Detached || !was.Detached), n, n, "the record takes back a grant, a downgrade or a detach")
 	}
-	n.entry, n.written = &next, a.moment()
+	a.take(n.entry, next)
+	n.wrote(a.moment())
 	if next.Record.Broken != nil {
-		n.written.session = owner
+		n.entry.last.session = owner
 	} else if next.Leased() {
 		a.session(a.txn.Session).ours = true
 	}
@@ -229,7 +232,7 @@ func (a *Audit) write(n *node, data []byte) {
 // node's session deleted it.
 func (a *Audit) delete(p string, ended bool) {
 	n := a.nodes[p]
-	if n == nil || n.hidden && n.written.zxid == 0 {
+	if n == nil || n.hidden && n.written == 0 {
 		if a.skip(byBeginning); n != nil {
 			a.remove(n)
 		}
@@ -252,7 +255,7 @@ func (a *Audit) delete(p string, ended bool) {
 
 // removed judges the deletion of an entry, or adds the deletion to the pending ones.
 func (a *Audit) removed(n *node) {
-	e, by, owner := n.entry, a.session(a.txn.Session), a.sessions[n.written.session]
+	e, by, owner := n.entry, a.session(a.txn.Session), a.sessions[n.entry.last.session]
 	over, unknown, counted := a.lasted(n)
 	switch {
 	case !e.Leased():
@@ -273,9 +276,9 @@ func (a *Audit) removed(n *node) {
 	case owner == nil || !owner.open:
 		a.skip(bySession)
 	default:
-		r := &removal{node: n, by: by, owner: owner, end: n.written.now + e.TTL(), gaps: n.written.gaps}
+		r := &removal{node: n, by: by, owner: owner, end: e.last.now + e.TTL(), gaps: e.last.gaps}
 		r.violations = []Violation{a.violation(Purge, n, n, "deleted %v after its last write, in session %#x; its owner has %#x, its lease is %v, and the grace %v",
-			counted, a.txn.Session, n.written.session, e.TTL(), a.report.Grace)}
+			counted, a.txn.Session, e.last.session, e.TTL(), a.report.Grace)}
 		if e.Granted() {
 			n.up.lock.lost = append(n.up.lock.lost, r)
 		}

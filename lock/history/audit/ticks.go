@@ -42,11 +42,11 @@ func jobOf(data []byte) *job {
 
 // recorded judges a write of a job's record.
 func (a *Audit) recorded(n *node, was *job) {
-	is, holder, token := n.job, "", ""
+	is, holder, token := n.lock.job, "", ""
 	if isHeld(a.txn.Ops) {
 		holder = path.Dir(a.txn.Ops[0].Path)
-		if e := a.nodes[a.txn.Ops[0].Path]; e != nil && e.entry != nil && !e.hidden && e.entry.Stat.Czxid != 0 {
-			token = fmt.Sprintf("%016x", e.entry.Stat.Czxid)
+		if e := a.nodes[a.txn.Ops[0].Path]; e != nil && e.entry != nil && !e.hidden && e.entry.czxid != 0 {
+			token = fmt.Sprintf("%016x", e.entry.czxid)
 		}
 	}
 	takes, runs := strings.HasSuffix(holder, "/jobs/"+is.Job), strings.HasSuffix(path.Dir(holder), "/ticks/"+is.Job)

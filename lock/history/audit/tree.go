@@ -12,28 +12,28 @@ import (
 type tree struct {
 	nodes    map[string]*node
 	sessions map[int64]*session
+	records  map[shape]*znode.Record // see share
 }
 
-// node is a node of ZooKeeper. If the node's data is Holdfast's, entry, lock or job has it decoded.
+// node is a node of ZooKeeper. If the node's data is Holdfast's, entry or lock has it decoded.
 type node struct {
 	path     string
 	up       *node // the node above
 	children int32
-	hidden   bool  // its data and its children may be from before the log
-	unseen   bool  // its data is not known: that of the snapshot is missing, or of later
-	foreign  bool  // it has data that is not Holdfast's
-	owner    int64 // the session that it ends with; 0: none
-	written  moment
-	entry    *znode.Entry // nil unless it is a contender
-	lock     *lockState   // nil until it has a contender, an anchor, or Holdfast's data
-	job      *job         // nil unless it is the record of a job
+	hidden   bool       // its data and its children may be from before the log
+	unseen   bool       // its data is not known: that of the snapshot is missing, or of later
+	foreign  bool       // it has data that is not Holdfast's
+	owner    int64      // the session that it ends with; 0: none
+	written  int64      // the transaction that wrote it last; 0: not shown
+	entry    *entry     // nil unless it is a contender
+	lock     *lockState // nil until it has a contender, an anchor, Holdfast's data, or that of a job
 }
 
-// moment is the last write of a node.
-type moment struct {
-	zxid, session int64
-	now           time.Duration // see Audit.now
-	gaps          int
+// wrote makes m the last write of the node.
+func (n *node) wrote(m moment) {
+	if n.written = m.zxid; n.entry != nil {
+		n.entry.last = m.write
+	}
 }
 
 // lockState is what the tree knows of a lock, or of a node above locks.
@@ -45,6 +45,7 @@ type lockState struct {
 	created int32      // number of children that it has ever had; 0: unknown
 	highest [2]token   // of the grants so far: of all, and of writers
 	lost    []*removal // deletions of granted entries whose leases have not ended
+	job     *job       // nil unless the node is the record of a job
 }
 
 // anchor is the anchor of a generation.
@@ -89,7 +90,7 @@ type removal struct {
 	*node                    // the entry
 	by, owner  *session      // by deleted the entry, owner had written it last
 	end        time.Duration // end of the lease, by Audit.now
-	gaps       int           // Audit.gaps at the entry's last write
+	gaps       int32         // Audit.gaps at the entry's last write
 	proven     bool          // a client that is not the owner has deleted it
 	violations []Violation   // to report once proven is true
 }
@@ -104,7 +105,7 @@ type session struct {
 }
 
 func newTree() tree {
-	t := tree{nodes: map[string]*node{}, sessions: map[int64]*session{}}
+	t := tree{nodes: map[string]*node{}, sessions: map[int64]*session{}, records: map[shape]*znode.Record{}}
 	for _, p := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
 		t.add(p, nil, moment{})
 	}
@@ -113,7 +114,7 @@ func newTree() tree {
 
 // add adds a node. If nodes above are missing, add also adds them, as hidden, and above is false.
 func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
-	n = &node{path: p, written: m}
+	n = &node{path: p, written: m.zxid}
 	t.nodes[p] = n
 	if p == "/" {
 		return n, true
@@ -128,8 +129,8 @@ func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 		data, _ := znode.DecodeAnchor(data)
 		n.up.state().anchor(generation, data)
 	} else if name, ok := znode.Parse(base); ok && path.Base(n.up.path) != znode.Inbox {
-		e := znode.ReadEntry(name, data, znode.Stat{Czxid: m.zxid})
-		n.entry = &e
+		n.entry = &entry{Name: name, czxid: m.zxid, last: m.write}
+		t.take(n.entry, znode.ReadEntry(name, data, znode.Stat{}))
 		n.up.state().join(n)
 	} else {
 		n.fill(data)
@@ -140,7 +141,7 @@ func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 // own makes a node end with a session.
 func (t *tree) own(n *node, owner int64) {
 	if n.owner = owner; n.entry != nil {
-		n.entry.Stat.EphemeralOwner = owner
+		n.entry.ephemeral = owner != 0
 	}
 	t.session(owner).ephemerals[n.path] = true
 }
@@ -157,12 +158,14 @@ func (t *tree) session(id int64) *session {
 
 // fill decodes the data of a node that is neither an entry nor an anchor.
 func (n *node) fill(data []byte) {
-	n.job = jobOf(data)
+	job := jobOf(data)
 	parent, err := znode.DecodeParent(data)
-	if n.foreign = err != nil && n.job == nil; !n.foreign && parent.Kind != "" {
-		n.state().Parent = parent
-	} else if n.lock != nil {
-		n.lock.Parent = znode.Parent{}
+	if n.foreign = err != nil && job == nil; n.foreign || parent.Kind == "" {
+		parent = znode.Parent{}
+	}
+	if n.lock != nil || job != nil || parent.Kind != "" {
+		s := n.state()
+		s.Parent, s.job = parent, job
 	}
 }
 
@@ -177,7 +180,7 @@ func (n *node) state() *lockState {
 // join adds a contender to the queue.
 func (s *lockState) join(n *node) {
 	at, _ := slices.BinarySearchFunc(s.queue, n, func(x, y *node) int {
-		return znode.CompareAt(x.entry.Name, x.entry.Stat.Czxid, y.entry.Name, y.entry.Stat.Czxid)
+		return znode.CompareAt(x.entry.Name, x.entry.czxid, y.entry.Name, y.entry.czxid)
 	})
 	s.queue = slices.Insert(s.queue, at, n)
 	s.spent = s.spent || n.entry.Overflowed()
