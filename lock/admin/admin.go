@@ -233,8 +233,9 @@ func (t Tree) Monotonic() time.Duration {
 type Session struct {
 	ID        int64 // id of the present or last session
 	Connected bool  // there is a session, as far as the client knows
-	// LastFailure says why the last attempt to connect has failed; nil if there is a session, if no
-	// attempt has failed since there was one, and for a client made by lock.New.
+	// LastFailure says why the last attempts to connect have failed, for up to three servers: first those
+	// that were reached and do not serve. It is nil if there is a session, if no attempt has failed since
+	// there was one, and for a client made by lock.New.
 	LastFailure error
 	// Changed is closed when the state may have changed. It is nil for a client made by lock.New:
 	// poll instead.

@@ -38,11 +38,11 @@ type ownership struct {
 	// 0: there was none.
 	unanswered atomic.Int64
 
-	denials     int                      // refusals in a row; used only by the goroutine that dials
-	lastFailure atomic.Pointer[error]    // last failure to reach a server since there was a session
-	refused     atomic.Pointer[error]    // why Dial has given up; nil: it has not
-	giveUp      context.CancelFunc       // ends Dial
-	live        atomic.Pointer[liveConn] // the last connection
+	denials  int                      // refusals in a row; used only by the goroutine that dials
+	failures failedTries              // last failures to reach a server since there was a session
+	refused  atomic.Pointer[error]    // why Dial has given up; nil: it has not
+	giveUp   context.CancelFunc       // ends Dial
+	live     atomic.Pointer[liveConn] // the last connection
 
 	followed chan struct{} // closed when follow has returned; nil: it does not run
 }
@@ -60,7 +60,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	defer giveUp()
 	c.own = &ownership{closed: make(chan struct{}), giveUp: giveUp}
 	c.own.life, c.own.cut = context.WithCancel(context.Background())
-	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure}
+	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, began: c.noteRound}
 	z, events, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithDialer(c.dialServer),
 		zk.WithHostProvider(c.own.hosts),
@@ -139,12 +139,12 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 	}
 	login, err := c.startLogin(c.own.life, address)
 	if err != nil {
-		c.noteDenied(fmt.Errorf("%s: %w: %w", address, ErrSASL, err))
+		c.noteDenied(address, fmt.Errorf("%s: %w: %w", address, ErrSASL, err))
 		return nil, err
 	}
 	nc, err := c.dialWithin(c.own.life, network, address, timeout)
 	if err != nil {
-		c.noteFailure(of(address, err))
+		c.noteFailure(address, of(address, err), false)
 		return nil, err
 	}
 	live := &liveConn{address: address, plain: nc, stop: context.AfterFunc(c.own.life, func() { nc.Close() })}
@@ -153,7 +153,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 	defer cancel()
 	if live.Conn, err = c.secure(ctx, nc, c.own.hosts.nameOf(address)); err != nil {
 		live.Close()
-		c.noteFailure(of(address, err))
+		c.noteFailure(address, of(address, err), true)
 		return nil, err
 	}
 	c.own.live.Store(live)
@@ -167,7 +167,7 @@ type dialed struct {
 }
 
 func (d dialed) failed(why error) {
-	d.c.noteFailure(fmt.Errorf("%s: %w", d.address, d.c.explain(why)))
+	d.c.noteFailure(d.address, fmt.Errorf("%s: %w", d.address, d.c.explain(why)), true)
 }
 
 func (d dialed) answered(timeout time.Duration) {
@@ -179,7 +179,7 @@ func (d dialed) answered(timeout time.Duration) {
 
 func (d dialed) authenticated(err error) {
 	if err != nil {
-		d.c.noteDenied(fmt.Errorf("%s: %w: %w", d.address, ErrSASL, err))
+		d.c.noteDenied(d.address, fmt.Errorf("%s: %w: %w", d.address, ErrSASL, err))
 		return
 	}
 	d.c.own.denials = 0
@@ -187,8 +187,8 @@ func (d dialed) authenticated(err error) {
 
 // noteDenied records why SASL failed. If the credentials were refused, Dial gives up after as many
 // refusals in a row as there are addresses: a server may lock out a user after too many refusals.
-func (c *Conn) noteDenied(err error) {
-	if c.noteFailure(err); !errors.Is(err, ErrDenied) {
+func (c *Conn) noteDenied(address string, err error) {
+	if c.noteFailure(address, err, true); !errors.Is(err, ErrDenied) {
 		return
 	}
 	if c.own.denials++; c.own.denials >= c.own.hosts.Len() {
@@ -203,14 +203,14 @@ func (c *Conn) noteDenied(err error) {
 // on all servers that knew it, so a new session loses nothing more. Before it returns true,
 // unanswered calls Config.Forgotten.
 func (d dialed) unanswered(asked handshake, why error) (expired bool) {
-	causes := "its maxClientCnxns is reached, or it has no quorum"
+	causes := "it has no quorum, or its maxClientCnxns is reached"
 	if d.c.cfg.TLS == nil {
-		causes = "this is its port for TLS (secureClientPort), which needs zookeeper.tls or lock.WithTLS, or " + causes
+		causes += ", or this is its port for TLS (secureClientPort), which needs zookeeper.tls or lock.WithTLS"
 	}
 	if asked.zxid > 0 {
 		causes += ", or it knows less than this client has seen: it has lost its data, or is of another ensemble"
 	}
-	d.c.noteFailure(fmt.Errorf("%s: %w: the server has closed the connection without an answer: %s", d.address, why, causes))
+	d.c.noteFailure(d.address, fmt.Errorf("%s: %w: the server has closed the connection without an answer: %s", d.address, why, causes), true)
 	now := d.c.cfg.Now()
 	if d.c.own.unanswered.CompareAndSwap(0, int64(now)+1) || asked.session == 0 {
 		return false

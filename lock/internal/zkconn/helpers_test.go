@@ -70,7 +70,7 @@ func (w *world) raw(label string) *zk.Conn {
 func (w *world) hosts(label string) *hosts {
 	cfg := w.config(label)
 	cfg.lookup = net.DefaultResolver.LookupHost
-	return &hosts{ctx: w.ctx, cfg: cfg, failed: func(error) {}}
+	return &hosts{ctx: w.ctx, cfg: cfg, began: func([]string, map[string]error) {}}
 }
 
 type silent = bubble.Silent

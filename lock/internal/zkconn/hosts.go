@@ -48,9 +48,9 @@ type lookup func(ctx context.Context, host string) ([]string, error)
 // Once the ensemble's members are known ([hosts.follow]), they are the servers. If no member
 // answers for fallbackAfter, the configured servers are tried, too.
 type hosts struct {
-	ctx    context.Context // ends when the connection is closed
-	cfg    Config
-	failed func(error) // receives the error of a name that cannot be resolved
+	ctx   context.Context // ends when the connection is closed
+	cfg   Config
+	began func(addresses []string, unknown map[string]error) // receives each round, with the errors of its names that cannot be resolved
 
 	mu             sync.Mutex
 	salt           uint64            // random; it determines this client's order of addresses
@@ -151,19 +151,17 @@ func (h *hosts) resolve() {
 	if h.members != nil {
 		servers = h.members.Servers
 	}
-	var unknown []error
+	var unknown map[string]error
 	h.addresses, h.names, unknown = h.lookUp(servers)
 	if h.fallback {
 		addresses, names, more := h.lookUp(h.others())
-		unknown = append(unknown, more...)
+		maps.Copy(unknown, more)
 		// The members have just failed, perhaps because certificates or principals have other names.
 		h.addresses = append(addresses, slices.DeleteFunc(h.addresses, func(a string) bool { return names[a] != "" })...)
 		maps.Copy(h.names, names)
 	}
 	h.next, h.stale = 0, false
-	for _, err := range unknown {
-		h.failed(err)
-	}
+	h.began(h.addresses, unknown)
 }
 
 // others returns the configured servers that are not members; h.mu is held.
@@ -174,7 +172,7 @@ func (h *hosts) others() []string {
 // lookUp returns the servers' addresses in this client's order, and a map from each address to its
 // server. It looks all servers up concurrently. A server whose name cannot be resolved is its own
 // address; unknown has the reasons.
-func (h *hosts) lookUp(servers []string) (addresses []string, names map[string]string, unknown []error) {
+func (h *hosts) lookUp(servers []string) (addresses []string, names map[string]string, unknown map[string]error) {
 	ctx, cancel := context.WithTimeout(h.ctx, lookupTimeout)
 	defer cancel()
 	found, errs := make([][]string, len(servers)), make([]error, len(servers))
@@ -183,10 +181,10 @@ func (h *hosts) lookUp(servers []string) (addresses []string, names map[string]s
 		lookups.Go(func() { found[i], errs[i] = h.resolveOne(ctx, server) })
 	}
 	lookups.Wait()
-	names = map[string]string{}
+	names, unknown = map[string]string{}, map[string]error{}
 	for i, server := range servers {
 		if errs[i] != nil {
-			found[i], unknown = []string{server}, append(unknown, fmt.Errorf("%s: %w", server, errs[i]))
+			found[i], unknown[server] = []string{server}, fmt.Errorf("%s: %w", server, errs[i])
 		}
 		for _, address := range found[i] {
 			addresses, names[address] = append(addresses, address), server

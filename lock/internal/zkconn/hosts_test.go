@@ -16,7 +16,7 @@ func testHosts(t *testing.T, servers ...string) (*hosts, *time.Duration) {
 	cfg, now := testConfig(t), new(time.Duration)
 	cfg.Now = func() time.Duration { return *now }
 	cfg.lookup = net.DefaultResolver.LookupHost
-	h := &hosts{ctx: t.Context(), cfg: cfg, failed: func(error) {}}
+	h := &hosts{ctx: t.Context(), cfg: cfg, began: func([]string, map[string]error) {}}
 	if err := h.Init(servers); err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,11 @@ func testHosts(t *testing.T, servers ...string) (*hosts, *time.Duration) {
 // failures returns a channel of the failures that hosts reports.
 func failures(h *hosts) <-chan error {
 	told := make(chan error, 10)
-	h.failed = func(err error) { told <- err }
+	h.began = func(_ []string, unknown map[string]error) {
+		for _, err := range unknown {
+			told <- err
+		}
+	}
 	return told
 }
 

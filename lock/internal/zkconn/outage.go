@@ -40,23 +40,31 @@ func (c *Conn) LastLost() time.Duration {
 	return time.Duration(c.lastLost.Load())
 }
 
-// LastFailure returns why the last attempt to connect has failed; nil if there is a session, or no
-// attempt has failed since there was one. It is nil for a borrowed connection.
+// LastFailure returns why the last attempts to connect have failed: the last failure at each address,
+// of at most mostFailures, see [failedTries.err]. It is nil if there is a session, if no attempt has failed
+// since there was one, and for a borrowed connection.
 func (c *Conn) LastFailure() error {
 	if !c.Owned() || c.hasSession() {
 		return nil
 	}
-	if why := c.own.lastFailure.Load(); why != nil {
-		return *why
-	}
-	return nil
+	return c.own.failures.err()
 }
 
-// noteFailure records why a server could not be reached, unless the connection is being closed.
-func (c *Conn) noteFailure(err error) {
+// noteFailure records why the server at the address could not be reached, unless the connection is
+// being closed. reached says that a server is there, and does not serve.
+func (c *Conn) noteFailure(address string, err error, reached bool) {
 	if c.own.life.Err() == nil {
-		c.own.lastFailure.Store(&err)
+		c.own.failures.note(failedTry{address, err, reached})
 		c.cfg.Log.Debug().Err(err).Msg("cannot connect to a server")
+	}
+}
+
+// noteRound forgets the failures at addresses that are tried no longer, and records the names that
+// cannot be resolved.
+func (c *Conn) noteRound(addresses []string, unknown map[string]error) {
+	c.own.failures.keep(addresses)
+	for server, err := range unknown {
+		c.noteFailure(server, err, false)
 	}
 }
 
@@ -144,7 +152,7 @@ func (c *Conn) sessionEvent(e zk.Event) {
 		return
 	}
 	if e.State == zk.StateHasSession {
-		c.own.lastFailure.Store(nil)
+		c.own.failures.forget()
 		if c.down.Load() {
 			c.noteLost()
 		}

@@ -3,7 +3,10 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +178,41 @@ func TestNoOutageBeforeTheFirstSession(t *testing.T) {
 		c.had(-1, -1, 0)
 		if _, err := c.Get(w.ctx, "/"); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestLastFailureOfEachServer: without a quorum, the last failure names the server that is there and does
+// not serve before those that refuse connections, whichever was tried last. It forgets the addresses
+// that are tried no longer, and what was before a session.
+func TestLastFailureOfEachServer(t *testing.T) {
+	simulate(t, locktest.Options{Members: 5}, func(w *world) {
+		c := w.dial(w.config("a"))
+		for _, s := range w.Servers()[1:] {
+			w.Stop(s)
+		}
+		time.Sleep(10 * time.Second) // each was tried
+		for range 20 {
+			time.Sleep(time.Second / 3)
+			why := c.LastFailure()
+			if why == nil {
+				t.Fatal("no failure")
+			}
+			told := strings.Split(why.Error(), "; ")
+			if len(told) != mostFailures || !strings.HasPrefix(told[0], w.Servers()[0]) || !strings.Contains(told[0], "it has no quorum") {
+				t.Fatalf("%q", told)
+			}
+		}
+		mustBe(t, c.NoSession(), ErrUnavailable, io.EOF, syscall.ECONNREFUSED)
+		c.noteRound(w.Servers()[1:2], nil)
+		if why := c.LastFailure(); why == nil || strings.Contains(why.Error(), ";") {
+			t.Errorf("%v, want the failure at %s only", why, w.Servers()[1])
+		}
+		for _, s := range w.Servers()[1:] {
+			w.Start(s)
+		}
+		if err := c.Ready(w.ctx); err != nil || c.LastFailure() != nil || c.own.failures.err() != nil {
+			t.Errorf("%v; with a session the last failure is %v", err, c.LastFailure())
 		}
 	})
 }
