@@ -50,11 +50,13 @@ func changedForGood(old, next *config.Config) (changed keys, elsewhere bool) {
 }
 
 // changes reports changes of a file's contents: by a write in place, by the rename of another file
-// to its name, or by a changed link on its path, as in Kubernetes.
+// to its name, or by a changed link on its path, as in Kubernetes. It also reports a file that cannot be
+// read any more, once.
 type changes struct {
-	C    chan struct{}
-	file string
-	told bool // it was logged that the file cannot be read
+	C     chan struct{}
+	file  string
+	every time.Duration // interval of reads without an event
+	told  bool          // it was reported that the file cannot be read
 
 	mu   sync.Mutex
 	seen [sha256.Size]byte // hash of the contents at the last read; zero if the read failed
@@ -62,7 +64,7 @@ type changes struct {
 
 // newChanges returns the changes of the file from now on.
 func newChanges(file string) *changes {
-	c := &changes{file: file, C: make(chan struct{}, 1)}
+	c := &changes{file: file, every: looking, C: make(chan struct{}, 1)}
 	c.look()
 	return c
 }
@@ -85,7 +87,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		defer watcher.Close()
 		events, errs = watcher.Events, watcher.Errors
 	}
-	again := time.NewTicker(looking)
+	again := time.NewTicker(c.every)
 	defer again.Stop()
 	settled := time.After(settling) // a change before the watch begins has no event
 	for {
@@ -108,9 +110,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 			continue
 		}
 		changed, err := c.look()
-		if c.alarm(err, settled != nil) {
-			log.Warn().Err(err).Msg("the configuration file cannot be read; the one that was read stays in force")
-		}
+		changed = c.alarm(err, settled != nil) || changed
 		settled = nil
 		if changed {
 			select {
@@ -121,7 +121,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	}
 }
 
-// alarm reports whether to log err, the error of a read: once in a row of errors, and not right after
+// alarm reports whether to report err, the error of a read: once in a row of errors, and not right after
 // an event, when the file may be about to be replaced.
 func (c *changes) alarm(err error, event bool) bool {
 	tell := err != nil && !event && !c.told

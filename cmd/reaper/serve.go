@@ -96,7 +96,9 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 		case d.changes == nil:
 			d.log.Warn().Str("configuration", file).Msg("SIGHUP, and the configuration was no regular file: it cannot be read again")
 		default:
-			_, _ = d.changes.look() // if the file cannot be read, the reload fails, too
+			if _, err := d.changes.look(); err != nil { // the reload fails, too
+				why = "the file cannot be read"
+			}
 			err := d.reload(ctx, why)
 			if err != nil && ctx.Err() == nil {
 				d.log.Error().Err(err).Str("why", why).Msg("the new configuration is refused; the one before stays in force")

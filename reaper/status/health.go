@@ -51,7 +51,7 @@ func (r RootState) problems(now time.Time) []Problem {
 		about(bad, "", "%s", text)
 	}
 	if r.Refused != nil {
-		about(warn, "", "the configuration was not reloaded, the one before is in force: %s", r.Refused.Error)
+		about(warn, "", "configuration: not reloaded since %s, the one before is in force: %s", r.Refused.First.UTC().Format(time.RFC3339), r.Refused.Error)
 	}
 	if l := r.Leader; l != nil && l.Late && r.Session.Connected {
 		about(warn, "", "%s, the active reaper, has not renewed its lease for %v, and renews each third of %v: nothing may be swept; another reaper takes over when the lease and the grace have ended", leaderName(l), seconds(l.LeaseAge), seconds(l.TTL))
