@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -20,7 +21,9 @@ import (
 
 // TestLife: holds and waits have child spans of the caller's span. The metrics count them, and have no
 // names of locks.
-func TestLife(t *testing.T) {
+func TestLife(t *testing.T) { synctest.Test(t, life) }
+
+func life(t *testing.T) {
 	ensemble, err := locktest.New(locktest.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +46,7 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gaveUp, cancel := context.WithTimeout(ctx, 50*time.Millisecond) // wall clock: the wait must fail
+	gaveUp, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	if _, err := locks.Mutex("orders/42").Lock(gaveUp); err == nil {
 		t.Error("two have the lock")
