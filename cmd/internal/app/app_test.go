@@ -330,7 +330,7 @@ func TestVersion(t *testing.T) {
 		"(devel) 0123456789ab, go1.25.0 linux/amd64":              info("", revision),
 		"(devel) 0123456789ab with changes, go1.25.0 linux/amd64": info("", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}),
 	} {
-		if got := version(b); got != want {
+		if got := build(b).String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

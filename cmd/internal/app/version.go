@@ -45,8 +45,6 @@ func build(info *debug.BuildInfo) Build {
 // Version returns the version of the program and the description of its build.
 func Version() string { return ReadBuild().String() }
 
-func version(info *debug.BuildInfo) string { return build(info).String() }
-
 // String returns the build in one line.
 func (b Build) String() string {
 	v := b.Version
