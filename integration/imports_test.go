@@ -15,19 +15,20 @@ import (
 func TestImports(t *testing.T) {
 	const module = "github.com/holdfast-io/holdfast/"
 	only := map[string][]string{ // all that a package imports of ours
-		"lock/znode":             {},
-		"lock/internal/place":    {},
-		"lock/internal/outbox":   {},
-		"lock/internal/calendar": {},
-		"lock/internal/rule":     {"lock/internal/clock", "lock/znode"},
-		"lock/locktest":          {"lock/znode"},
-		"lock/locktest/wire":     {},
-		"lock/internal/zkconn":   {"lock/internal/outbox"},
-		"lock/internal/inbox":    {"lock/internal/zkconn", "lock/znode"},
-		"lock/history":           {"lock/history/txnlog", "lock/znode"},
-		"lock/history/audit":     {"lock/history/txnlog", "lock/znode"},
-		"lock/history/txnlog":    {"lock/znode"},
-		"lock/admin/jsonout":     {},
+		"lock/znode":                    {},
+		"lock/internal/place":           {},
+		"lock/internal/outbox":          {},
+		"lock/internal/calendar":        {},
+		"lock/internal/rule":            {"lock/internal/clock", "lock/znode"},
+		"lock/locktest":                 {"lock/znode"},
+		"lock/locktest/wire":            {},
+		"lock/internal/zkconn":          {"lock/internal/outbox"},
+		"lock/internal/inbox":           {"lock/internal/zkconn", "lock/znode"},
+		"lock/history":                  {"lock/history/internal/records", "lock/history/txnlog", "lock/znode"},
+		"lock/history/audit":            {"lock/history/internal/records", "lock/history/txnlog", "lock/znode"},
+		"lock/history/txnlog":           {"lock/znode"},
+		"lock/history/internal/records": {"lock/znode"},
+		"lock/admin/jsonout":            {},
 	}
 	seen := map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

@@ -89,36 +89,9 @@ var none znode.Record
 func (m *Machine) take(c *contender, e znode.Entry) {
 	c.damaged, c.acquired, c.Record = e.Err != nil, e.Record.AcquiredAt, &none
 	if e.Leased() {
-		c.Record = m.share(e.Record)
+		e.Record.Attachment = "" // no event needs it
+		c.Record = m.records.Share(e.Record)
 	}
-}
-
-// shape is what most records that a client writes have in common.
-type shape struct {
-	client           Client
-	ttl              int64
-	shared, detached bool
-}
-
-// maxShapes bounds the shapes that are remembered.
-const maxShapes = 1 << 12
-
-// share returns the record without its times and attempt, the same one for entries of one shape.
-func (m *Machine) share(r znode.Record) *znode.Record {
-	r.ExpiresAt, r.AcquiredAt, r.Attempt = 0, 0, ""
-	if len(r.Metadata) > 0 || r.Broken != nil || r.Incarnation != 0 {
-		return &r
-	}
-	r.Attachment = ""
-	key := shape{clientOf(&r), r.TTL, r.Shared, r.Detached}
-	if known := m.records[key]; known != nil {
-		return known
-	}
-	if len(m.records) == maxShapes {
-		clear(m.records)
-	}
-	m.records[key] = &r
-	return &r
 }
 
 // digest stands for data that is not kept: equal digests are those of equal data.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/history/internal/records"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -30,19 +31,19 @@ type Machine struct {
 	sessions map[int64]*session
 	jobs     map[string][]byte // the last record of each job
 	moments  moments
-	mortal   bool                    // there was an entry that ends with its session
-	seen     bool                    // the log has shown something of a matching lock
-	blind    bool                    // there may be locks that the files have not shown
-	known    Known                   // see Known
-	begun    int64                   // zxid of the last snapshot; 0: none
-	touched  []*queue                // locks that the present transaction has changed
-	first    time.Time               // stamp of the first transaction; zero: none yet
-	others   map[string]bool         // roots of other locks in the log, at most fewNames
-	unasked  map[string]bool         // names of locks that do not match, at most fewNames
-	nameless map[int64]Client        // unknown sessions that removed entries, and later their clients
-	txn      *txnlog.Txn             // the present transaction; nil: none yet
-	records  map[shape]*znode.Record // see share
-	names    []znode.Name            // of the entries of the lock that admit judges
+	mortal   bool             // there was an entry that ends with its session
+	seen     bool             // the log has shown something of a matching lock
+	blind    bool             // there may be locks that the files have not shown
+	known    Known            // see Known
+	begun    int64            // zxid of the last snapshot; 0: none
+	touched  []*queue         // locks that the present transaction has changed
+	first    time.Time        // stamp of the first transaction; zero: none yet
+	others   map[string]bool  // roots of other locks in the log, at most fewNames
+	unasked  map[string]bool  // names of locks that do not match, at most fewNames
+	nameless map[int64]Client // unknown sessions that removed entries, and later their clients
+	txn      *txnlog.Txn      // the present transaction; nil: none yet
+	records  records.Shared
+	names    []znode.Name // of the entries of the lock that admit judges
 }
 
 // session is what the log has shown of a session.
@@ -62,7 +63,7 @@ func New(o Options, emit func(Event)) *Machine {
 		o.Grace = func(string) time.Duration { return 0 }
 	}
 	return &Machine{o: o, emit: emit, locks: map[string]*queue{}, sessions: map[int64]*session{}, jobs: map[string][]byte{},
-		moments: moments{asked: o.At}, records: map[shape]*znode.Record{}, others: map[string]bool{}, unasked: map[string]bool{}, nameless: map[int64]Client{}}
+		moments: moments{asked: o.At}, records: records.Shared{}, others: map[string]bool{}, unasked: map[string]bool{}, nameless: map[int64]Client{}}
 }
 
 // Span returns the stamps of the first and the last transaction; zero if there was none.

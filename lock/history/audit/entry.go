@@ -54,33 +54,5 @@ func (t *tree) take(e *entry, read znode.Entry) {
 	r := &read.Record
 	e.damaged, e.expires, e.acquired = read.Err != nil, r.ExpiresAt, r.AcquiredAt
 	e.attempt, _ = znode.ParseID(r.Attempt) // one that is no number, or none, is 0
-	e.Record = t.share(*r)
-}
-
-// shape is what most records that a client writes have in common.
-type shape struct {
-	owner, host string
-	pid         int
-	ttl         int64
-	shared      bool
-}
-
-// maxShapes bounds the shapes that are remembered.
-const maxShapes = 1 << 12
-
-// share returns the record without its times and attempt, the same one for records of one shape.
-func (t *tree) share(r znode.Record) *znode.Record {
-	r.ExpiresAt, r.AcquiredAt, r.Attempt = 0, 0, ""
-	if r.Version != znode.Version || len(r.Metadata) > 0 || r.Broken != nil || r.Incarnation != 0 || r.Detached || r.Attachment != "" {
-		return &r
-	}
-	key := shape{r.Owner, r.Host, r.PID, r.TTL, r.Shared}
-	if known := t.records[key]; known != nil {
-		return known
-	}
-	if len(t.records) == maxShapes {
-		clear(t.records)
-	}
-	t.records[key] = &r
-	return &r
+	e.Record = t.records.Share(*r)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/history/internal/records"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -12,7 +13,7 @@ import (
 type tree struct {
 	nodes    map[string]*node
 	sessions map[int64]*session
-	records  map[shape]*znode.Record // see share
+	records  records.Shared
 }
 
 // node is a node of ZooKeeper. If the node's data is Holdfast's, entry or lock has it decoded.
@@ -105,7 +106,7 @@ type session struct {
 }
 
 func newTree() tree {
-	t := tree{nodes: map[string]*node{}, sessions: map[int64]*session{}, records: map[shape]*znode.Record{}}
+	t := tree{nodes: map[string]*node{}, sessions: map[int64]*session{}, records: records.Shared{}}
 	for _, p := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
 		t.add(p, nil, moment{})
 	}
