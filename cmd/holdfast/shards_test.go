@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"strings"
@@ -42,11 +43,21 @@ func TestPrintShards(t *testing.T) {
 	golden(t, "shards.txt", got.Bytes())
 }
 
+// acquired observes a client, and has an event for each lock that the client acquires.
+type acquired chan lock.Event
+
+func (a acquired) Observe(_ context.Context, e lock.Event) {
+	if e.Kind == lock.EventAcquired {
+		a <- e
+	}
+}
+
 // TestShards: holdfast shards lists groups and shows one, with and without its owners.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	server := serve(t)
-	locks, err := lock.Dial(t.Context(), []string{server}, lock.WithOwner("shop"))
+	taken := make(acquired, 100)
+	locks, err := lock.Dial(t.Context(), []string{server}, lock.WithOwner("shop"), lock.WithObserver(taken))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +77,10 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); locks.Stats().Holds < 9; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for range 9 { // the shards, and the lead of the group
+		select {
+		case <-taken:
+		case <-time.After(time.Minute):
 			t.Fatalf("%+v", locks.Stats())
 		}
 	}

@@ -1,18 +1,30 @@
 package statuspage
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
+
+// acquired observes a client, and has an event for each lock that the client acquires.
+type acquired chan lock.Event
+
+func (a acquired) Observe(_ context.Context, e lock.Event) {
+	if e.Kind == lock.EventAcquired {
+		a <- e
+	}
+}
 
 // TestShards: after a sweep the page shows the groups of shards; without one it has no such section.
 func TestShards(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})
 	m := newMonitor()
-	m.locks = dial(t, ensemble)
+	taken := make(acquired, 100)
+	m.locks = dial(t, ensemble, lock.WithObserver(taken))
 	b := look(t, served(t, m), "light", 1280)
 	b.Until(`document.body.dataset.ready === "yes"`)
 	b.Expect(`document.getElementById("sharing").hidden`)
@@ -21,8 +33,10 @@ func TestShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for begun := time.Now(); m.locks.Stats().Holds < 9; time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
+	for range 9 { // the shards, and the lead of the group
+		select {
+		case <-taken:
+		case <-time.After(time.Minute):
 			t.Fatalf("%+v", m.locks.Stats())
 		}
 	}
