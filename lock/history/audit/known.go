@@ -15,8 +15,9 @@ import (
 var _ txnlog.Follower = (*Audit)(nil)
 
 // contradicts reports whether the transaction cannot follow the ones before: it creates a node that is
-// there, or as an earlier child of its lock than one before, or deletes, writes or checks one that is not. Then the servers' data was replaced in between, for
-// example by a restore through the admin server, which the log does not show.
+// there, deletes, writes or checks one that is not, or creates a child of a lock that counts as an
+// earlier one than the last. Then the servers' data was replaced in between, for example by a restore
+// through the admin server, which the log does not show.
 func (a *Audit) contradicts(x *txnlog.Txn) bool {
 	changed := map[string]bool{} // whether a path exists, within the transaction
 	there := func(p string) (exists, known bool) {
@@ -46,7 +47,7 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 			return true
 		}
 		up := path.Dir(o.Path)
-		if n, changes := a.nodes[up], changed[up]; n != nil && !changes && n.lock != nil && o.CVersion > 0 && o.CVersion <= n.lock.created {
+		if n, made := a.nodes[up], changed[up]; n != nil && !made && n.lock != nil && o.CVersion > 0 && o.CVersion <= n.lock.created {
 			return true
 		}
 		changed[o.Path] = o.Kind != txnlog.OpDelete

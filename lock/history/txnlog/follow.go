@@ -32,7 +32,8 @@ type Follower interface {
 // begins with the newest snapshot that is older than the range, and has no transactions that the next
 // leader may have discarded. Without one, as in a folder that the server purges, it begins with the
 // oldest transactions and a Gap, and f learns the state from the first such snapshot that they reach.
-// So it does after each gap. warn gets the problems of the files.
+// So it does after each gap. A snapshot from before the range may show older transactions that were
+// discarded: Follow knows those of the range alone. warn gets the problems of the files.
 // Follow returns the path of the first snapshot that it used, or "". It fails only if ctx ends.
 func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error)) (snapshot string, err error) {
 	w := &follow{Log: l, f: f, warn: warn, to: Range{To: r.To, Until: r.Until}, last: -1}
@@ -65,7 +66,7 @@ func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error))
 			w.learn(t.Zxid)
 			f.Apply(&t)
 			if w.last = max(w.last, t.Zxid); t.Disputed {
-				w.doubt, w.gone = t.Zxid, append(w.gone, span{t.Zxid, t.Zxid})
+				w.gone = append(w.gone, span{t.Zxid, t.Zxid})
 			}
 		}
 	}
@@ -90,8 +91,7 @@ type follow struct {
 	warn  func(error)
 	to    Range  // its end
 	last  int64  // the last transaction that f knows, or that is missing; -1: none yet
-	doubt int64  // snapshots up to here may have transactions that the next leader discarded
-	gone  []span // transactions that the next leader may have discarded
+	gone  []span // transactions that the next leader may have discarded, in their order
 	tried int    // number of snapshots that are older than the last transaction, or were tried
 	used  string // path of the first snapshot that f began with
 }
@@ -102,7 +102,7 @@ func (w *follow) problem(err error) {
 	if errors.As(err, &p) && p.breaks() {
 		w.f.Gap()
 		if w.last = max(w.last, p.Until); p.Kind == ProblemEpoch {
-			w.doubt, w.gone = p.Until, append(w.gone, span{p.Zxid, p.Until})
+			w.gone = append(w.gone, span{p.Zxid, p.Until})
 		}
 	}
 }
@@ -128,8 +128,12 @@ func (l *Log) again() *Log {
 // learn has f begin anew, if it is blind, with a snapshot between the last transaction and the next. A
 // server that restarts saves what its log has, before the leader tells it what to discard of that.
 func (w *follow) learn(next int64) {
+	doubt := int64(0) // the last transaction that may be discarded
+	if n := len(w.gone); n > 0 {
+		doubt = w.gone[n-1].to
+	}
 	for ; w.tried < len(w.snaps) && w.snaps[w.tried].Zxid < next; w.tried++ {
-		if s := w.snaps[w.tried]; w.f.Blind() && s.Zxid >= w.last && s.Zxid > w.doubt && s.whole() {
+		if s := w.snaps[w.tried]; w.f.Blind() && s.Zxid >= w.last && s.Zxid > doubt && s.whole() {
 			w.load(s)
 		}
 	}
@@ -138,9 +142,9 @@ func (w *follow) learn(next int64) {
 // span has the transactions from one zxid to another; none if it is the higher one.
 type span struct{ from, to int64 }
 
-// sound returns an error if the snapshot shows a transaction that the next leader may have discarded. A leader that
-// lost the next election has its newest snapshot of them, and loads it after it has truncated its log: then
-// they stay in its data, and in its later snapshots.
+// sound returns an error if the snapshot shows a transaction that the next leader may have discarded. A
+// leader that saved one, and was not elected again, truncates its log, but loads that snapshot: then the
+// transaction stays in its data, and in its later snapshots.
 func (w *follow) sound(s *Snapshot) error {
 	if len(w.gone) == 0 {
 		return nil
