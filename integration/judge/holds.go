@@ -51,20 +51,16 @@ type Hold struct {
 // lease continues.
 func (h *Hold) End() instant { return h.until(h.leave) }
 
-// until returns the latest end of a claim that began before the call of next, but at most that
-// call. If next is nil, it returns the latest end of all claims.
-func (h *Hold) until(next *crew.Record) instant {
-	before := never
-	if next != nil {
-		before = next.Call
-	}
-	var end instant
+// until returns the latest end of a claim, but at most the call of next, if that is not nil. Also a
+// claim after next counts: the hold that it is of cannot have ended before.
+func (h *Hold) until(next *crew.Record) (end instant) {
 	for _, c := range h.claims {
-		if c.From < before {
-			end = max(end, c.Until)
-		}
+		end = max(end, c.Until)
 	}
-	return min(end, before)
+	if next != nil {
+		end = min(end, next.Call)
+	}
+	return end
 }
 
 // weightAt returns the room that the hold certainly took at t, a time after its grant; 0 if the

@@ -103,6 +103,7 @@ func TestVerdicts(t *testing.T) {
 		{RWMutex, "readers against the order of the tokens", "b part 2 100 1, b out 2, a in 1 100", "b was in with token 2"},
 		{RWMutex, "a reader beside a writer that was downgraded", "a in 1 100, a share 1, b part 2 100 1, a check 1 100", ""},
 		{RWMutex, "a reader after the lease of a writer that may have been downgraded", "a in 1 5, wait 50, b part 2 100 1, a share 1", ""},
+		{RWMutex, "a reader while a writer renews unseen, which is downgraded later", "a in 1 5, wait 50, b part 2 100 1, a share 1, a check 1 100", "b was in with token 2"},
 		{RWMutex, "a writer beside a reader", "a part 1 100 1, b in 2 100", "b was in with token 2"},
 		{RWMutex, "a reader beside a writer", "a in 1 100, b part 2 100 1, a share 1", "b was in with token 2"},
 		{RWMutex, "a writer beside one that was downgraded", "a in 1 100, a share 1, b in 2 100", "b was in with token 2"},
