@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	ticks.Groups = append(ticks.Groups, ticks.Group{Name: unlocked, Unlocked: true})
 	lockPeers = append(lockPeers, lockPeer{unlocked, []string{lockWorkload, fencedWorkload}, nil, openUnlocked})
+	shardPeers = append(shardPeers, shardPeer{fallingTokens, ownFixed})
 	if child() {
 		return
 	}
@@ -66,6 +70,51 @@ func TestLocks(t *testing.T) {
 	}
 	if len(r.Faults) == 0 || len(r.faults) > 0 {
 		t.Errorf("faults %v, %q", r.Faults, r.faults)
+	}
+	t.Log(text([]result{*r}))
+}
+
+// fallingTokens is a way to share shards that is wrong on purpose: each process works on a fixed part
+// of the shards, with a lower token than an earlier write had.
+const fallingTokens = "Holdfast, but with falling tokens"
+
+type always struct{}
+
+func (always) Remaining() time.Duration { return time.Hour }
+
+func ownFixed(w *shardWorker, ctx context.Context) error {
+	var part int
+	if _, err := fmt.Sscanf(w.Name, "w%d.", &part); err != nil {
+		return err
+	}
+	var working sync.WaitGroup
+	defer working.Wait()
+	for i := part; i < shards; i += processes {
+		if err := w.Tell(crew.Record{Op: opWrite, Lock: strconv.Itoa(i), Token: "2"}); err != nil {
+			return err
+		}
+		working.Go(func() { w.own(ctx, i, "1", always{}) })
+	}
+	return nil
+}
+
+// TestShards: in a few seconds with a fault, package shard breaks no promise, and owners whose writes
+// are refused are caught.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	addr := zkserver.AddrForTest(t, zkserver.Options{})
+	// With this seed the first fault comes after 4.0 s, and restarts a process in order, which is quickest.
+	r, err := runShards(t.Context(), settings{shardsKind, 680, 6 * time.Second, 1}, []string{holdfast, fallingTokens}, env{t.Output(), []string{addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if broken := r.broken(); len(broken) != 1 || !strings.HasPrefix(broken[0], fallingTokens) || !strings.Contains(broken[0], "writes of owners were refused") {
+		t.Errorf("broken: %q", broken)
+	}
+	for _, f := range r.Shards {
+		if f.Writes < 4*shards {
+			t.Errorf("%s: only %d writes", f.System, f.Writes)
+		}
 	}
 	t.Log(text([]result{*r}))
 }

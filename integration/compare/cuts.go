@@ -105,7 +105,7 @@ func runCuts(ctx context.Context, t trial) (outcome, error) {
 	}
 	sessions := make([]int64, takers)
 	for i, c := range clients {
-		sessions[i], _, _ = c.Tap.Session()
+		sessions[i] = session(c)
 	}
 	first := monotonic.Now()
 	for range cutTimes {
@@ -120,7 +120,7 @@ func runCuts(ctx context.Context, t trial) (outcome, error) {
 	}
 	r := judgeCuts(history.All(), first, last, monotonic.Now())
 	for i, c := range clients {
-		if id, _, _ := c.Tap.Session(); id != sessions[i] {
+		if session(c) != sessions[i] {
 			r.newSessions++
 		}
 	}

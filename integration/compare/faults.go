@@ -135,7 +135,9 @@ func tickFaults(f *faults) {
 		all[i].Do = func(ctx context.Context, r *rand.Rand) (bool, error) {
 			if late := wait.Between(r, 0, 30*time.Millisecond); r.IntN(2) == 0 {
 				now := time.Now()
-				_ = wait.Sleep(ctx, now.Truncate(time.Second).Add(time.Second+late).Sub(now))
+				if err := wait.Sleep(ctx, now.Truncate(time.Second).Add(time.Second+late).Sub(now)); err != nil {
+					return false, err
+				}
 			}
 			return fault.Do(ctx, r)
 		}

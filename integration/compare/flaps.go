@@ -15,7 +15,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
-	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -161,7 +160,11 @@ func (b *bench) round(ctx context.Context, locks []*contender, round int, scenar
 		}
 	}
 	results := make([]flapResult, len(runs))
-	_ = wait.All(len(runs), func(i int) error { results[i] = runs[i](); return nil })
+	var running sync.WaitGroup
+	for i, run := range runs {
+		running.Go(func() { results[i] = run() })
+	}
+	running.Wait()
 	return results
 }
 
@@ -219,6 +222,12 @@ func (r result) flapsTables() (all []table) {
 		all = append(all, t)
 	}
 	return all
+}
+
+// session returns the id of a client's session.
+func session(c *peers.Client) (id int64) {
+	id, _, _ = c.Tap.Session()
+	return id
 }
 
 // seconds formats a duration for the tables.

@@ -51,7 +51,7 @@ func init() { // not a literal, because the kinds' functions print tables, which
 		{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), runLocks},
 		{flapsKind, "Flaps", time.Second, 1, namesOf(contenders, func(c *contender) string { return c.title }), runFlaps},
 		{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), runTicks},
-		{shardsKind, "256 shards of eight processes", 10 * time.Minute, 1, shardPeers, runShards},
+		{shardsKind, "256 shards of eight processes", 10 * time.Minute, 1, namesOf(shardPeers, func(p shardPeer) string { return p.name }), runShards},
 	}
 }
 

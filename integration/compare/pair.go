@@ -153,7 +153,7 @@ func (r *pairRun) queueUp(ctx context.Context, t trial) (err error) {
 // strike causes the fault while the first client works. It records whether the second client gets the
 // lock meanwhile. It fails if the first client's session does not end.
 func (r *pairRun) strike(ctx context.Context, works time.Duration, fault func() error) error {
-	session, _, _ := r.first.Tap.Session()
+	before := session(r.first)
 	r.struck = time.Now()
 	if err := fault(); err != nil {
 		return err
@@ -171,8 +171,7 @@ func (r *pairRun) strike(ctx context.Context, works time.Duration, fault func() 
 		return err
 	}
 	return wait.Until(ctx, flapPatience, "the holder's session is gone: the fault did no harm", func() (bool, error) {
-		id, _, _ := r.first.Tap.Session()
-		return id != session, nil
+		return session(r.first) != before, nil
 	})
 }
 

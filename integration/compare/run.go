@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/compare/ticks"
@@ -176,7 +177,11 @@ func (r *run) finish(ctx context.Context) (ofOurs []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()
 	stuck := make([][]string, len(r.teams))
-	_ = wait.All(len(r.teams), func(i int) error { stuck[i] = r.teams[i].Finish(ctx); return nil })
+	var ending sync.WaitGroup
+	for i, t := range r.teams {
+		ending.Go(func() { stuck[i] = t.Finish(ctx) })
+	}
+	ending.Wait()
 	for i, t := range r.teams {
 		if wrong := append(stuck[i], t.Died()...); ours(t.Name) {
 			ofOurs = append(ofOurs, wrong...)

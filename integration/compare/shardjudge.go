@@ -25,7 +25,7 @@ type shardFigures struct {
 	Whose    string        // the shard of Longest, and its past owner
 	Moves    int           // shards that went to another process
 	Fullest  float64       // share of the process with the most shards, of the mean share; the mean over time
-	Uneven   string        // at the end: shares, if a shard has no owner, or if Holdfast's are not equal
+	Uneven   string        // at the end: shares, if a shard has no owner or several, or if Holdfast's are not equal
 }
 
 // ledger is what is known at a record of the history.

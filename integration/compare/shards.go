@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
@@ -21,8 +22,13 @@ const (
 	mostDown   = 2 // processes of a system that are killed or paused at once
 )
 
-// shardPeers are ways to share shards.
-var shardPeers = []string{holdfast, "rendezvous hashing over a member list"}
+// shardPeer is a way to share shards. work is that of a process, until ctx ends.
+type shardPeer struct {
+	name string
+	work func(w *shardWorker, ctx context.Context) error
+}
+
+var shardPeers = []shardPeer{{holdfast, (*shardWorker).holdfast}, {"rendezvous hashing over a member list", (*shardWorker).memberList}}
 
 // runShards shares shards among the processes of each system. All systems share a ZooKeeper.
 func runShards(ctx context.Context, set settings, names []string, e env) (*result, error) {
@@ -33,7 +39,7 @@ func runShards(ctx context.Context, set settings, names []string, e env) (*resul
 		}
 		return wait.All(len(names), func(i int) error {
 			return r.teams[i].Start(crew.Places{N: processes, Command: func(index, life int, _ []string) (*exec.Cmd, error) {
-				return zkserver.Command("", shardEnv, shardConfig{ours(names[i]), crew.Name(index, life), servers})
+				return zkserver.Command("", shardEnv, shardConfig{names[i], crew.Name(index, life), servers})
 			}})
 		})
 	}
@@ -51,18 +57,20 @@ func runShards(ctx context.Context, set settings, names []string, e env) (*resul
 		}
 		return pending
 	}
-	ready := func(r *run) bool { return uneven(r.teams[0]) == "" && uneven(r.teams[len(names)-1]) == "" }
+	ready := func(r *run) bool {
+		return !slices.ContainsFunc(r.teams[:len(names)], func(t *crew.Team) bool { return uneven(t) != "" })
+	}
 	return contest{append(names[:len(names):len(names)], zooKeeperServers), start, ready, shardFaults, judge}.run(ctx, set, e)
 }
 
-// uneven tells the shares of a system's processes, if a shard has no owner now, or if Holdfast's shares
-// are not equal.
+// uneven tells the shares of a system's processes, if a shard has no owner now or several, or if
+// Holdfast's shares are not equal.
 func uneven(t *crew.Team) string {
-	own := judgeShards(t.History.All(), math.MaxInt64, math.MaxInt64).own
-	if sum(own) == shards && (!ours(t.Name) || len(own) == processes && most(own) == shards/processes) {
+	j := judgeShards(t.History.All(), math.MaxInt64, math.MaxInt64)
+	if own := j.own; sum(own) == shards && j.double == 0 && (!ours(t.Name) || len(own) == processes && most(own) == shards/processes) {
 		return ""
 	}
-	return fmt.Sprint(own)
+	return fmt.Sprintf("%v, and %d shards have several owners", j.own, j.double)
 }
 
 // brokenShards lists the promises of package shard that were broken.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,31 @@ func TestJudgeShards(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// TestUneven: shares are uneven if one of Holdfast's processes has more shards than another, if a shard
+// has no owner, or if one has none and another one two.
+func TestUneven(t *testing.T) {
+	for name, c := range map[string]struct {
+		owner func(shard int) int
+		even  bool
+	}{
+		"even":                {func(i int) int { return i % processes }, true},
+		"one has more":        {func(i int) int { return max(i, 1) % processes }, false},
+		"none and two owners": {func(i int) int { return i % processes }, false},
+	} {
+		team := &crew.Team{Name: holdfast}
+		for i := range shards {
+			r := crew.NewRecord(opBegin, crew.Name(c.owner(i), 1))
+			if r.Lock = strconv.Itoa(i); name == "none and two owners" && i == 0 {
+				r.Lock = "1"
+			}
+			team.History.Add(r)
+		}
+		if got := uneven(team); (got == "") != c.even {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -25,7 +26,7 @@ import (
 const shardEnv = "HOLDFAST_COMPARE_SHARDS"
 
 type shardConfig struct {
-	Ours      bool
+	System    string
 	Name      string
 	ZooKeeper []string
 }
@@ -33,6 +34,7 @@ type shardConfig struct {
 type shardWorker struct {
 	shardConfig
 	crew.Teller
+	end context.CancelCauseFunc // ends the process's work
 }
 
 // Kinds of records of a process and a shard. A write has a claim if the shard was surely owned after it.
@@ -43,32 +45,35 @@ const (
 )
 
 func workOnShards(config shardConfig) error {
-	ctx := crew.UntilInputEnds()
-	w := &shardWorker{config, crew.Teller{Worker: config.Name}}
-	if w.Ours {
-		return w.holdfast(ctx)
+	ctx, end := context.WithCancelCause(crew.UntilInputEnds())
+	w := &shardWorker{config, crew.Teller{Worker: config.Name}, end}
+	i := slices.IndexFunc(shardPeers, func(p shardPeer) bool { return p.name == w.System })
+	if err := shardPeers[i].work(w, ctx); ctx.Err() == nil {
+		return err
 	}
-	return w.memberList(ctx)
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
-// own works on a shard until ctx ends: it writes once a second. owned is nil if it is not known for
-// how long the shard is owned.
-func (w *shardWorker) own(ctx context.Context, index int, token string, owned interface{ Remaining() time.Duration }) error {
-	tell := func(op string) error {
+// own works on a shard until ctx ends: it writes once a second. If a write fails, all work of the
+// process ends. owned is nil if it is not known for how long the shard is owned.
+func (w *shardWorker) own(ctx context.Context, index int, token string, owned interface{ Remaining() time.Duration }) {
+	tell := func(op string) {
 		r := crew.Record{Op: op, Lock: strconv.Itoa(index), Token: token, Call: monotonic.Now()}
 		if owned != nil {
 			r.Claim = monotonic.Ask(owned)
 		}
-		return w.Tell(r)
-	}
-	for op := opBegin; ; op = opWrite {
-		if err := tell(op); err != nil {
-			return err
-		}
-		if wait.Sleep(ctx, time.Second) != nil {
-			return tell(opEnd)
+		if err := w.Tell(r); err != nil {
+			w.end(err)
 		}
 	}
+	tell(opBegin)
+	for wait.Sleep(ctx, time.Second) == nil {
+		tell(opWrite)
+	}
+	tell(opEnd)
 }
 
 func (w *shardWorker) holdfast(ctx context.Context) error {
@@ -77,13 +82,10 @@ func (w *shardWorker) holdfast(ctx context.Context) error {
 		return err
 	}
 	defer locks.Close()
-	err = shard.Run(ctx, locks, "race", shards, func(ctx context.Context, s shard.Owned) error {
-		return w.own(ctx, s.Index, s.Token().String(), s)
-	}, shard.Options{})
-	if ctx.Err() != nil {
+	return shard.Run(ctx, locks, "race", shards, func(ctx context.Context, s shard.Owned) error {
+		w.own(ctx, s.Index, s.Token().String(), s)
 		return nil
-	}
-	return err
+	}, shard.Options{})
 }
 
 // members is the node below which the members of the other team are.
@@ -156,7 +158,7 @@ func (w *shardWorker) follow(ctx context.Context, mine []int, running map[int]co
 		}
 		ctx, stop := context.WithCancel(ctx)
 		running[index] = stop
-		functions.Go(func() { _ = w.own(ctx, index, "", nil) })
+		functions.Go(func() { w.own(ctx, index, "", nil) })
 	}
 }
 

@@ -2,6 +2,7 @@ package crew
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,8 +86,7 @@ func Start(ctx context.Context, n int, clocks []*zkserver.Clock, opts zkserver.O
 		return nil, err
 	}
 	if z.Release, err = z.Servers()[0].Version(ctx); err != nil {
-		_ = z.Stop() // the error is of a server that does not answer
-		return nil, err
+		return nil, errors.Join(err, z.Stop())
 	}
 	return z, nil
 }

@@ -81,11 +81,11 @@ func (h *History) Count(op string) (n int) {
 	return n
 }
 
-// Await waits until a record that is added from now on matches, for at most patience, or until ctx
+// Await waits until a record that is added from now on matches. It fails after patience, or when ctx
 // ends.
-func (h *History) Await(ctx context.Context, patience time.Duration, match func(*Record) bool) {
+func (h *History) Await(ctx context.Context, patience time.Duration, match func(*Record) bool) error {
 	seen := len(h.All())
-	_ = wait.Until(ctx, patience, "a record matches", func() (bool, error) {
+	return wait.Until(ctx, patience, "a record matches", func() (bool, error) {
 		for _, r := range h.All()[seen:] {
 			if seen++; match(r) {
 				return true, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -40,10 +40,7 @@ func Main(m *testing.M, pod func(ctx context.Context, locks *lock.Client) error)
 }
 
 func runPod(root string, pod func(ctx context.Context, locks *lock.Client) error) error {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // the input ends when the test's process does, even by a kill
-		os.Exit(1)
-	}()
+	context.AfterFunc(crew.UntilInputEnds(), func() { os.Exit(1) }) // it ends when the test's process does, even by a kill
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	ttl, err := time.ParseDuration(os.Getenv(envTTL))

@@ -158,13 +158,16 @@ func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, er
 	for {
 		var mu sync.Mutex
 		modes := make(map[string][]*Server)
-		_ = e.each(func(s *Server) error {
-			is := s.mode(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			modes[is] = append(modes[is], s)
-			return nil
-		})
+		var asked sync.WaitGroup
+		for _, s := range e.servers {
+			asked.Go(func() {
+				is := s.mode(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				modes[is] = append(modes[is], s)
+			})
+		}
+		asked.Wait()
 		if len(modes[mode]) >= n {
 			return modes[mode], nil
 		}
