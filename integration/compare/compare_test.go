@@ -68,8 +68,8 @@ func TestLocks(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	}
-	if len(r.Faults) == 0 || len(r.faults) > 0 {
-		t.Errorf("faults %v, %q", r.Faults, r.faults)
+	if len(r.Faults) == 0 || len(r.failed) > 0 {
+		t.Errorf("faults %v, %q", r.Faults, r.failed)
 	}
 	t.Log(text([]result{*r}))
 }

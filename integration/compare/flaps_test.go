@@ -86,7 +86,10 @@ func TestKillCaught(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.look.Close()
-	quick := pairs("kill", "", 3*time.Second, func(ctx context.Context, holder *peers.Client, server string) error {
+	const works = 10 * time.Second
+	quick := pairs("kill", "", works, func(ctx context.Context, holder *peers.Client, server string) error {
+		holder.Relay.Stall() // so that the second comes in before the first is told, also on a busy machine
+		time.AfterFunc(works, holder.Relay.Resume)
 		return holder.Tap.Expire(ctx, server)
 	})
 	r := result{Flaps: b.round(t.Context(), both, 0, quick)}

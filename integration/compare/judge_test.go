@@ -56,7 +56,7 @@ func TestJudgeLock(t *testing.T) {
 // TestBrokenLocks: broken lists missing holds, stuck clients, violations in the log, and an audit that
 // judged nothing.
 func TestBrokenLocks(t *testing.T) {
-	if said := (result{Rows: []row{{System: holdfast}, {System: etcd, Overlaps: 1, Fenced: 1}}, faults: []string{"stuck"}, Audit: &auditResult{Violations: []string{"audit"}}}).broken(); len(said) != 4 {
+	if said := (result{Rows: []row{{System: holdfast}, {System: etcd, Overlaps: 1, Fenced: 1}}, failed: []string{"stuck"}, Audit: &auditResult{Violations: []string{"audit"}}}).broken(); len(said) != 4 {
 		t.Errorf("%q", said)
 	}
 }

@@ -25,7 +25,7 @@ type result struct {
 	Flaps    []flapResult    `json:",omitempty"`
 	Shards   []shardFigures  `json:",omitempty"`
 
-	faults []string // clients of Holdfast that had to be killed at the end, or ended by themselves
+	failed []string // clients of Holdfast that had to be killed at the end, or ended by themselves
 }
 
 // auditResult has the findings of package audit.
@@ -37,7 +37,7 @@ type auditResult struct {
 
 // broken lists the promises of Holdfast that were broken.
 func (r result) broken() []string {
-	return slices.Concat(r.faults, r.brokenLocks(), r.brokenTicks(), r.brokenFlaps(), r.brokenShards())
+	return slices.Concat(r.failed, r.brokenLocks(), r.brokenTicks(), r.brokenFlaps(), r.brokenShards())
 }
 
 // readResults reads a file of results.

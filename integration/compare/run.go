@@ -91,7 +91,7 @@ func (c contest) run(ctx context.Context, set settings, e env) (_ *result, err e
 			break
 		}
 	}
-	if res.faults, err = r.finish(ctx); err != nil {
+	if res.failed, err = r.finish(ctx); err != nil {
 		return nil, err
 	}
 	c.judge(r, res, begun, ended, true)
@@ -171,8 +171,8 @@ func (r *run) startShared(ctx context.Context, t *crew.Team) ([]string, error) {
 	return t.Servers.Addrs(), nil
 }
 
-// finish ends the clients. It returns the faults of Holdfast's clients, and prints those of the
-// others.
+// finish ends the clients. It says which of Holdfast's had to be killed, or had ended by themselves, and
+// prints that of the others.
 func (r *run) finish(ctx context.Context) (ofOurs []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()
@@ -201,14 +201,7 @@ func (r *run) keep() error {
 	dir := filepath.Join(artifacts, fmt.Sprintf("compare-%s-%d", r.Kind, r.Seed))
 	for i, t := range r.teams {
 		own := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.MkdirAll(own, 0o755); err != nil {
-			return err
-		}
-		f, err := os.Create(filepath.Join(own, "history.jsonl"))
-		if err != nil {
-			return err
-		}
-		err = errors.Join(t.History.Write(f), f.Close())
+		err := t.History.Keep(own)
 		if zk, ok := t.Servers.(*crew.ZooKeeper); ok {
 			err = errors.Join(err, crew.KeepLogs(zk.Servers(), own))
 		}

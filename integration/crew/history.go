@@ -1,9 +1,12 @@
 package crew
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -95,13 +98,14 @@ func (h *History) Await(ctx context.Context, patience time.Duration, match func(
 	})
 }
 
-// Write writes the records as JSON lines.
-func (h *History) Write(w io.Writer) error {
-	e := json.NewEncoder(w)
+// Keep makes the folder dir, and writes the records to its history.jsonl, as JSON lines.
+func (h *History) Keep(dir string) error {
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
 	for _, r := range h.All() {
 		if err := e.Encode(r); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "history.jsonl"), lines.Bytes(), 0o644))
 }

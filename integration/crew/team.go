@@ -70,7 +70,7 @@ func (t *Team) Start(p Places) error {
 	return nil
 }
 
-func (t *Team) fault(format string, args ...any) {
+func (t *Team) addDied(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.died = append(t.died, fmt.Sprintf(format, args...))
@@ -152,7 +152,7 @@ func (c *Client) Start() error {
 		err := zkserver.HearAll(worker, c.team.History.Add)
 		<-worker.Exited()
 		if err = errors.Join(err, worker.Err()); err != nil && !killed.Load() {
-			c.team.fault("%s of %s ended: %v %s", Name(c.Index, life), c.team.Name, err, worker.Stderr())
+			c.team.addDied("%s of %s ended: %v %s", Name(c.Index, life), c.team.Name, err, worker.Stderr())
 		}
 		worker.Close(0)
 	})

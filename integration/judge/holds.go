@@ -190,8 +190,9 @@ func Outside(hs []*Hold) (found []string) {
 // grant was requested after another one had returned, its token must be higher.
 func Tokens(hs []*Hold) (found []string) {
 	granted := slices.DeleteFunc(slices.Clone(hs), func(h *Hold) bool { return h.grant == nil })
-	for i, h := range ByToken(granted) {
-		if i > 0 && ByToken(granted)[i-1].Token == h.Token {
+	sorted := ByToken(granted)
+	for i, h := range sorted {
+		if i > 0 && sorted[i-1].Token == h.Token {
 			found = append(found, fmt.Sprintf("%s and another hold had the same token %s", h.Worker, h.Token))
 		}
 	}

@@ -184,12 +184,9 @@ func (r *report) print(w io.Writer) {
 // preserve saves a failed run. It returns lines that say where, and how to repeat the run.
 func (t *torture) preserve(report string) []string {
 	dir := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed))
-	var records bytes.Buffer
 	err := errors.Join(
 		t.unkept,
-		os.MkdirAll(dir, 0o755),
-		t.team.History.Write(&records),
-		os.WriteFile(filepath.Join(dir, "history.jsonl"), records.Bytes(), 0o644),
+		t.team.History.Keep(dir),
 		os.WriteFile(filepath.Join(dir, "report.txt"), []byte(report), 0o644),
 	)
 	for name, log := range t.logs {

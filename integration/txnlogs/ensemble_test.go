@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -65,12 +65,15 @@ func version(t *testing.T, s *zkserver.Server) zkserver.Version {
 // TestDiscarded: a leader logs writes that no follower gets, is killed, and comes back when another one leads. The
 // folders, each alone, in pairs, and all together, name the holders that the clients saw, or say that they do not
 // know. In the first round the next leader has no committed log, and sends the old one a snapshot of its epoch's
-// beginning, so that no counter shows what was discarded. In the second one the old leader is elected again, saves
-// a snapshot of what it logged, and is killed before a follower reaches it.
+// beginning, so that no counter shows what was discarded; before 3.5 it has that log, and tells the old one to
+// truncate its own. In the second round the old leader is elected again, saves a snapshot of what it logged, and is
+// killed before a follower reaches it.
 func TestDiscarded(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in zkserver.Installation) {
+		// A leader without followers is to stay one until it is killed (syncLimit), and no leader to send what its log has
+		// of the epochs before instead of a snapshot (snapshotSizeFactor).
 		e := zkserver.EnsembleForTest(t, 3, zkserver.Options{Installation: in, Links: true, TickTime: 200 * time.Millisecond,
-			Config: []string{"initLimit=50", "syncLimit=20"}, JVMArgs: []string{"-Dzookeeper.snapCount=100", "-Dzookeeper.preAllocSize=64"}})
+			Config: []string{"initLimit=50", "syncLimit=600"}, JVMArgs: []string{"-Dzookeeper.snapCount=100", "-Dzookeeper.preAllocSize=64", "-Dzookeeper.snapshotSizeFactor=-1"}})
 		w := newTraffic(t, e.Addrs())
 		rounds := []bool{false, true}
 		if v := version(t, e.Servers()[0]); v.Number[0] == 3 && v.Number[1] < 5 { // it saves no snapshot then
@@ -79,11 +82,7 @@ func TestDiscarded(t *testing.T) {
 		for _, again := range rounds {
 			w.ok(e.Whole(t.Context()))
 			w.run(4, 3, w.after(40))
-			for try := 1; !discard(w, e, again); try++ {
-				if try == 5 {
-					t.Fatal("no leader has logged writes that no follower got")
-				}
-			}
+			discard(w, e, again)
 		}
 		w.ok(e.Whole(t.Context()))
 		w.run(4, 3, w.after(40))
@@ -104,8 +103,8 @@ func TestDiscarded(t *testing.T) {
 }
 
 // discard has the leader log writes that no follower gets, and the other servers elect another leader, see
-// TestDiscarded. It returns false if there were none.
-func discard(w *traffic, e *zkserver.Ensemble, again bool) bool {
+// TestDiscarded.
+func discard(w *traffic, e *zkserver.Ensemble, again bool) {
 	w.Helper()
 	ctx := w.Context()
 	leader, err := e.Leader(ctx)
@@ -115,75 +114,84 @@ func discard(w *traffic, e *zkserver.Ensemble, again bool) bool {
 		return wait.All(len(servers), func(i int) error { return servers[i].Restart(ctx) })
 	}
 	lost := newTraffic(w.TB, []string{leader.Addr()})
+	z := lost.connect()
 	some := lost.after(10)
 	var done atomic.Bool
-	var clients, servers sync.WaitGroup
+	var clients sync.WaitGroup
 	clients.Go(func() { lost.run(8, 8, done.Load) })
 	w.ok(wait.Until(ctx, patience, "marks", func() (bool, error) { return some(), nil }))
-	e.Isolate(leader)
-	err = wait.Until(ctx, 10*time.Second, "writes that no follower gets", func() (bool, error) {
-		return logged(w, leader) > max(logged(w, others[0]), logged(w, others[1]))+2, nil
-	})
-	done.Store(true)
-	if err != nil { // the followers had got them all, and the leader has stepped down
-		w.Log(err)
-		e.Heal()
-		w.ok(e.Whole(ctx))
-		clients.Wait()
-		maps.Copy(w.marks, lost.marks)
-		return false
+	for _, s := range others { // until they are killed: so they neither log what the leader sends, nor elect another one yet
+		w.ok(s.Pause())
 	}
-	leader.Kill()
+	path := fmt.Sprintf("/discarded-%v", again)
+	clients.Go(func() { _, _ = z.Create(path, nil, 0, zk.WorldACL(zk.PermAll)) }) // there is no majority to confirm it
+	var zxid int64
+	w.ok(wait.Until(ctx, patience, "a write that no follower gets", func() (bool, error) {
+		zxid = created(w, leader, path)
+		return zxid > 0, nil
+	}))
+	done.Store(true)
+	for _, s := range e.Servers() {
+		s.Kill()
+	}
 	if !again {
 		for range 2 { // the second time without a write since the last snapshot
 			w.ok(restart(others...))
 		}
 	} else {
-		for _, s := range others {
-			s.Kill()
-		}
-		e.Heal()
 		e.Strand(leader)
-		before := len(snapshots(w, leader))
 		alone, stop := context.WithCancel(ctx)
-		servers.Go(func() { _ = leader.Restart(alone) })    // it never serves
-		servers.Go(func() { err = others[0].Restart(ctx) }) // with one other it has a majority, and the latest writes
-		w.ok(wait.Until(ctx, patience, "a snapshot of discarded writes", func() (bool, error) { return len(snapshots(w, leader)) > before, nil }))
+		defer stop()
+		ended, serves := make(chan error, 1), make(chan error, 1)
+		go func() { ended <- leader.Restart(alone) }()
+		go func() { serves <- others[0].Restart(ctx) }() // with one other the leader has a majority, and the latest writes
+		w.ok(wait.Until(ctx, patience, "a snapshot of discarded writes", func() (bool, error) { return saved(w, leader) >= zxid, nil }))
 		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			w.Fatalf("the leader that no server can follow: %v", err)
+		}
 		w.ok(others[1].Restart(ctx))
-		servers.Wait()
-		w.ok(err)
+		w.ok(<-serves)
 		// After a write the next leader sends the old one a snapshot. Otherwise that would truncate its log, load
 		// the snapshot of the discarded writes, and serve those to clients.
 		newTraffic(w.TB, []string{others[0].Addr(), others[1].Addr()}).connect()
+		e.Heal()
 	}
-	e.Heal()
 	w.ok(restart(leader))
+	for _, o := range others {
+		if created(w, o, path) != 0 {
+			w.Fatal("a follower had got the write")
+		}
+	}
+	w.Logf("discarded: %#x; the old leader's newest snapshot: %#x", zxid, saved(w, leader))
 	clients.Wait() // they have no other server
 	maps.Copy(w.marks, lost.marks)
-	return true
 }
 
-func snapshots(t testing.TB, s *zkserver.Server) []string {
-	files, err := filepath.Glob(filepath.Join(s.DataDir(), "snapshot.*"))
+// saved returns the zxid of a server's newest whole snapshot.
+func saved(t testing.TB, s *zkserver.Server) int64 {
+	l, err := txnlog.Open(s.DataDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	for _, snap := range l.SnapshotsFor(txnlog.Range{From: math.MaxInt64}) {
+		return snap.Zxid
+	}
+	return 0
 }
 
-// logged returns the last zxid in a server's log.
-func logged(t testing.TB, s *zkserver.Server) (last int64) {
+// created returns the zxid of a node's creation in a server's log; 0 if it is not there.
+func created(t testing.TB, s *zkserver.Server, path string) int64 {
 	l, err := txnlog.Open(s.DataDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for txn, err := range l.Txns(txnlog.Range{}) {
-		if err == nil {
-			last = txn.Zxid
+		if err == nil && txn.Ops[0].Kind == txnlog.OpCreate && txn.Ops[0].Path == path {
+			return txn.Zxid
 		}
 	}
-	return last
+	return 0
 }
 
 // TestReconfiguration: the removal of a follower is in the leader's log, with the new

@@ -85,6 +85,7 @@ func (w *traffic) run(workers, locks int, done func() bool) {
 		owner := fmt.Sprintf("worker-%d", i)
 		c := w.client(owner, 30*time.Second)
 		wg.Go(func() {
+			defer c.Close() // writes of a client without work would come at any time
 			for n := 0; !done() && w.Context().Err() == nil; n++ {
 				name := fmt.Sprintf("busy/%d", (i+n)%locks)
 				ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second) // wall clock: a busy worker goes on to its next lock
