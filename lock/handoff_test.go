@@ -592,6 +592,35 @@ func TestExchangeGivenUp(t *testing.T) {
 	})
 }
 
+// TestCloseDuringTheSearchOfAnExchange: if the client closes while it looks for the entry of an exchange
+// in doubt, all local waiters get ErrClosed, and no node is left.
+func TestCloseDuringTheSearchOfAnExchange(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 2)
+		var lost, left, searched atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case exchanges(r, h):
+				lost.Store(true)
+				return locktest.Fault{Drop: locktest.AfterApply}
+			case leaves(h)(r):
+				left.Store(true)
+			case left.Load() && !searched.Swap(true):
+				return locktest.Fault{Delay: time.Second}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(h)
+		w.until("the search", searched.Load)
+		isTrue(w, lost.Load(), "there was no exchange")
+		w.close(a)
+		w.endBy(lock.ErrClosed, line...)
+		w.empty()
+	})
+}
+
 // TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters at most
 // 20 ms after the hold has ended.
 func TestLostEntryWithLocalWaiters(t *testing.T) {

@@ -19,7 +19,7 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which this client's last entry left; 0: never
 	others   bool          // other contenders were seen
-	places   []*placed     // for requests that are unlike
+	places   []*placed     // for requests that are unlike, sorted by Request.digest
 	warned   []string      // the warnings that were logged, see warnOnce
 
 	users  int          // calls of open without a close; the mutex of lockStates guards it

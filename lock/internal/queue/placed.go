@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -50,15 +51,19 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*p
 // placeFor returns the place of a request, and makes it if there is none; s.mu is held. A place
 // keeps the state open.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	for _, p := range s.places {
+	digest := r.digest()
+	i, _ := slices.BinarySearchFunc(s.places, digest, func(p *placed, digest uint64) int { return cmp.Compare(p.like.digest(), digest) })
+	for _, p := range s.places[i:] {
 		if p.like.alike(r) {
 			return p
+		} else if p.like.digest() != digest {
+			break
 		}
 	}
 	p := &placed{queue: q, lock: s, like: *r}
 	p.like.Values = context.Background()
 	p.Window, p.Shared, p.Room = r.Window, r.Role == znode.Shared, kindOf(r.Kind).fit(r)
-	s.places = append(s.places, p)
+	s.places = slices.Insert(s.places, i, p)
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -67,10 +72,11 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	s := p.lock
-	if i := slices.Index(s.places, p); i >= 0 && p.Empty() {
-		s.places = slices.Delete(s.places, i, i+1)
-		p.queue.close(s)
+	if s := p.lock; p.Empty() {
+		if i := slices.Index(s.places, p); i >= 0 {
+			s.places = slices.Delete(s.places, i, i+1)
+			p.queue.close(s)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-// Rules of the queue without a server, and two with a session: drafts, places, deletions, room.
+// Rules of the queue without a server, and some with a session: drafts, deletions, room, sightings.
 
 package queue
 
@@ -69,41 +69,6 @@ func TestDraftIsNew(t *testing.T) {
 				t.Errorf("the generation %s comes again", g)
 			}
 			generations[d.parent.generation] = true
-		}
-	}
-}
-
-// TestUnlikeRequests: requests share a place only if an entry of one has the settings of the other.
-func TestUnlikeRequests(t *testing.T) {
-	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
-	same := base
-	same.Terms.Metadata = map[string]string{}
-	if !base.alike(&same) || !base.hasPlace() {
-		t.Error("a request is not like itself, or has no place")
-	}
-	for name, change := range map[string]func(*Request){
-		"kind":     func(r *Request) { r.Kind = znode.Mutex },
-		"role":     func(r *Request) { r.Role = znode.Shared },
-		"permits":  func(r *Request) { r.Permits++ },
-		"capacity": func(r *Request) { r.Capacity++ },
-		"parent":   func(r *Request) { r.KeepParent = true },
-		"barging":  func(r *Request) { r.Barging = true },
-		"window":   func(r *Request) { r.Window++ },
-		"TTL":      func(r *Request) { r.Terms.TTL++ },
-		"grace":    func(r *Request) { r.Terms.Grace++ },
-		"max hold": func(r *Request) { r.Terms.MaxHold++ },
-		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
-	} {
-		o := base
-		if change(&o); base.alike(&o) {
-			t.Errorf("a request with another %s is alike", name)
-		}
-	}
-	for name, r := range map[string]Request{
-		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
-	} {
-		if r.hasPlace() {
-			t.Errorf("a %s has a place", name)
 		}
 	}
 }
