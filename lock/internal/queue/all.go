@@ -93,22 +93,27 @@ func (a *all) acquire(ctx context.Context, try bool) ([]*Entry, error) {
 
 // resolveCreates looks for the entries of drafts after a lost reply. Either all were created or
 // none. If only some are found, the transaction was applied during the search, or another client
-// has removed some: then resolveCreates withdraws all and fails.
+// has removed some: then resolveCreates withdraws all and fails. Its error is for Retry, which joins again
+// unless a search has failed.
 func (a *all) resolveCreates(ctx context.Context, created lease.Created) (err error) {
 	for i, j := range a.each {
-		if j.e, err = j.resolveCreate(ctx, created, j.d); err != nil {
-			a.withdraw()
-			for k, j := range a.each {
-				if k == i { // resolveCreate has done the same
-					continue
-				}
-				j.orphan(j.d.attempt)
-				if j.e == nil {
-					j.Tasks.Go(j.d.remove)
-				}
-			}
-			return err
+		if j.e, err = j.resolveCreate(ctx, created, j.d); j.e != nil {
+			continue
 		}
+		a.withdraw()
+		for k, j := range a.each {
+			if k == i { // resolveCreate has done the same
+				continue
+			}
+			j.orphan(j.d.attempt)
+			if j.e == nil {
+				j.Tasks.Go(j.d.remove)
+			}
+		}
+		if err != nil {
+			return zkconn.Final(err)
+		}
+		return zkconn.NotSent(errors.New("the entry was not created"))
 	}
 	return nil
 }

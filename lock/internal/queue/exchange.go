@@ -53,10 +53,9 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		return x.refused(ctx, err)
 	})
 	if inDoubt != nil {
-		var none error
-		if e, none = c.resolveCreate(ctx, created, inDoubt); zkconn.OutcomeOf(none) != zkconn.Retryable { // otherwise it was not applied
-			err = cmp.Or(err, none)
-		}
+		var failed error
+		e, failed = c.resolveCreate(ctx, created, inDoubt)
+		err = cmp.Or(err, failed)
 	}
 	if e != nil && (err != nil || e.Name().Overflowed()) {
 		e.withdraw()

@@ -18,28 +18,26 @@ import (
 // searchMost is the largest number of entries that one search reads.
 const searchMost = 256
 
-// resolveCreate returns the entry that a draft has created whose outcome is unknown. If it finds no
-// entry, it remembers the draft's attempt as an orphan, because the create may be applied later. Its
-// error then makes Retry join again. If the search fails, resolveCreate searches again in the
-// background, to delete the entry.
+// resolveCreate returns the entry that a draft has created whose outcome is unknown; nil if it finds
+// none. Then it remembers the draft's attempt as an orphan, because the create may be applied later. If
+// the search fails, resolveCreate searches again in the background, to delete the entry.
 func (c *contender) resolveCreate(ctx context.Context, created lease.Created, d *draft) (*Entry, error) {
 	found, err := d.search(ctx)
 	if found == nil {
 		c.orphan(d.attempt)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		c.Tasks.Go(d.remove)
-		return nil, zkconn.Final(err)
-	case found == nil:
-		c.lock.believe(parent{state: unknown})
-		return nil, zkconn.NotSent(errors.New("the entry was not created"))
+		return nil, err
+	}
+	c.lock.believe(parent{state: unknown})
+	if found == nil {
+		return nil, nil
 	}
 	created.Acquired = d.acquired
 	e := c.newEntry(c.path(found.Name), d.attempt, created)
 	e.czxid = found.Stat.Czxid
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
-	c.lock.believe(parent{state: unknown})
 	return e, nil
 }
 
