@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -246,6 +247,23 @@ func TestOptionsApply(t *testing.T) {
 		h = w.lock(c, "x/y", lock.WithTTL(7*time.Second))
 		equal(t, "TTL of the record", w.record(h.EntryPath()).TTL, 7000)
 		w.unlock(h)
+	})
+}
+
+// TestMetadataIsCopied: a later change of a map that was given as metadata, or returned as such, changes no
+// entry.
+func TestMetadataIsCopied(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, given, described := w.client("a"), map[string]string{"job": "1"}, map[string]string{"job": "2"}
+		with := lock.WithMetadata(given)
+		x := w.lock(a, "x", with)
+		given["job"], x.Metadata()["job"] = "changed", "changed"
+		y := w.lock(a, "y", with)
+		w.ok(admin.Describe(w.ctx, x, described))
+		described["job"] = "changed"
+		time.Sleep(ttl) // renewals write the records again
+		equal(t, "metadata of x", w.record(x.EntryPath()).Metadata["job"], "2")
+		equal(t, "metadata of y", w.record(y.EntryPath()).Metadata["job"], "1")
 	})
 }
 

@@ -2,16 +2,17 @@ package lease
 
 import (
 	"context"
+	"maps"
 
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Describe puts the metadata into the record from now on, and waits until a write that has it is
+// Describe puts a copy of the metadata into the record from now on, and waits until a write that has it is
 // acknowledged. It fails as Refresh does; then the next renewal writes the metadata.
 func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error {
 	e.mu.Lock()
 	if e.state != Ended {
-		e.Metadata = metadata
+		e.Metadata = maps.Clone(metadata)
 	}
 	e.mu.Unlock()
 	return e.Refresh(ctx)
