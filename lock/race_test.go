@@ -121,6 +121,18 @@ func TestTryLockThatLosesTheRace(t *testing.T) {
 	})
 }
 
+// TestTryAsTheNumberIsLowered: if a Resize leaves too few permits between the list and the join of a
+// TryAcquire, the error names the lock, and not the try's own entry.
+func TestTryAsTheNumberIsLowered(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		lowers, tries := w.sem("a", 3), w.sem("b", 3)
+		w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, func() { w.ok(lowers.Resize(w.ctx, 2)) })
+		var held *lock.HeldError
+		err := second(tries.TryAcquire(w.ctx, 3))
+		isTrue(w, errors.As(err, &held) && held.Entry == "/locks/x", "%v", err)
+	})
+}
+
 // TestUnlockOfADeletedEntry: if a hold's entry was deleted or overwritten, Unlock returns
 // ErrRemoved or ErrTaken, and does not change the entry.
 func TestUnlockOfADeletedEntry(t *testing.T) {

@@ -164,6 +164,8 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 // without a record of the grant. So follow takes it for granted.
 func (counted) follow(ctx context.Context, w *waiter) error {
 	switch {
+	case w.trying && w.p.predecessor == w.e.Name().Node: // a Resize has left too few permits
+		return &Blocked{Path: w.parent}
 	case w.trying: // a contender has joined since the try has found room
 		return &Blocked{Path: w.parent + "/" + w.p.predecessor}
 	case w.holders != nil:
