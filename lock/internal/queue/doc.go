@@ -111,11 +111,11 @@
 // a list, if the contender's entry was the second of two when it joined, or if the predecessor's
 // record shows the grant.
 //
-// Mutexes without priorities, and semaphores with more contenders than permits, predict the
-// predecessor: its sequence is one lower. All other contenders list. A list that has the contender's own entry has every
-// earlier entry that still exists (Z5). If the own entry is missing, the contender syncs and lists
-// again. Any other read proves something only if it is settled: the session of the read had already
-// written the own entry.
+// Mutexes without priorities predict the predecessor: its sequence is one lower. So do semaphores with
+// more contenders than permits, and more than two. All other contenders list. A list that has the
+// contender's own entry has every earlier entry that still exists (Z5). If the own entry is missing, the
+// contender syncs and lists again. Any other read proves something only if it is settled: the session of
+// the read had already written the own entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists. The grant is in the record 300 µs later, if the hold still
@@ -127,8 +127,9 @@
 //
 // # Waiting and purging
 //
-// A waiter reads its predecessor with a watch, again after each renewal; permits.go has the rule for semaphores. Behind a foreign entry,
-// which has no lease, it also watches the nearest Holdfast entry ahead of that.
+// A waiter reads its predecessor and sets a watch, and does so again after each renewal of the
+// predecessor. permits.go has the rule for semaphores. Behind a foreign entry, which has no lease, the
+// waiter also watches the nearest Holdfast entry ahead of that, and lists again after each change.
 //
 // All entries, waiting or held, are renewed after a third of their TTL, and a hold ends by its owner's
 // own clock, a TTL after the last acknowledged write was sent (package lease). An entry has expired
@@ -159,11 +160,11 @@
 //	after the window, goroutines wait      Delete(E, v) Check(anchor) Create(E') SetData(P)
 //	a Resize                               SetData(anchor, v) Delete(E)
 //
-// A parent stays if it has other contenders, was used by this client within the last second, is
-// adopted, or its policy keeps it. A client that
-// leaves, gives up or purges without deleting the parent owes a check: after a second, or at Close,
-// it deletes an empty parent with its anchor. A contender that has joined meanwhile owes the check
-// instead. After a crash the reaper deletes the parent.
+// A parent stays if it has other contenders, if another entry of this client has left it within the last
+// second, if it is adopted, or if its policy keeps it. A client that leaves, gives up or purges without
+// deleting the parent owes a check: after a second, or at Close, it deletes an empty parent with its
+// anchor. A contender that has joined meanwhile owes the check instead. After a crash the reaper deletes
+// the parent.
 //
 // # Shared transactions
 //
@@ -173,9 +174,10 @@
 //
 //   - A refusal names one operation. Only its part is not applied; the others are sent again.
 //   - A part that creates or deletes a parent is the only one of its lock.
-//   - A guess is a belief about a parent that was not read in this session, or a leaver's that it is
-//     alone. If one is refused, the parts that rest on other guesses are not applied either: joins
-//     read those parents at once; leaves and exchanges are sent again as Delete(E, v).
+//   - A guess is a belief about a parent that was not read in this session, that of a join after a
+//     refusal, or a leaver's that it is alone. If one is refused, the parts that rest on other guesses
+//     are not applied either: joins read those parents at once; leaves and exchanges are sent again as
+//     Delete(E, v).
 //   - A part that waits leaves with its caller, except deletes. All leave if the session is lost.
 //
 // Entries of one transaction have one czxid. Within a lock their sequences tell them apart; two locks
@@ -202,8 +204,8 @@
 //     doubt.
 //   - a detach has succeeded if another client has attached since. If the node has gone, that client
 //     may have unlocked.
-//   - after an exchange the old entry leaves by itself, and then the create is looked for. The old entry
-//     can be deleted only once, so the exchange is not applied later.
+//   - after an exchange the old entry is deleted by itself, and then the create is looked for. The old
+//     entry can be deleted only once, so the exchange is not applied later.
 //   - a Resize reads the number, and begins again unless it is the new one.
 //
 // # Semaphores, elections, several locks

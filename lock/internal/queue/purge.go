@@ -118,8 +118,8 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 	return nil
 }
 
-// purgeAmong deletes the expired entries among the given contenders, at most purgeBatch, and returns those
-// that have expired. It needs no entry.
+// purgeAmong deletes the expired entries among the given contenders, which are purgeBatch at most, and
+// returns those that have expired. It needs no entry.
 func (v *view) purgeAmong(ctx context.Context, names []znode.Name) (dead []*sighting, err error) {
 	if dead, err = v.expired(ctx, names); err == nil {
 		err = v.deleteEach(ctx, dead)

@@ -13,7 +13,7 @@ const mostFailures = 3
 type failedTry struct {
 	address string
 	error
-	reached bool // a server is there, and does not serve: it may have no quorum
+	reached bool // a server is there, and does not serve; or the login that it requires has failed
 }
 
 // failedTries has the last failure at each address of this round since there was a session, the latest

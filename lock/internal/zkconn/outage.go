@@ -51,7 +51,7 @@ func (c *Conn) LastFailure() error {
 }
 
 // noteFailure records why the server at the address could not be reached, unless the connection is
-// being closed. reached says that a server is there, and does not serve.
+// being closed. reached is that of failedTry.
 func (c *Conn) noteFailure(address string, err error, reached bool) {
 	if c.own.life.Err() == nil {
 		c.own.failures.note(failedTry{address, err, reached})
@@ -63,8 +63,10 @@ func (c *Conn) noteFailure(address string, err error, reached bool) {
 // cannot be resolved.
 func (c *Conn) noteRound(addresses []string, unknown map[string]error) {
 	c.own.failures.keep(addresses)
-	for server, err := range unknown {
-		c.noteFailure(server, err, false)
+	for _, server := range addresses {
+		if err := unknown[server]; err != nil {
+			c.noteFailure(server, err, false)
+		}
 	}
 }
 
