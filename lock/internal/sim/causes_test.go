@@ -21,7 +21,7 @@ var causes = []struct {
 }{
 	{"no node", zk.ErrNoNode}, {"bad version", zk.ErrBadVersion}, {"no auth", zk.ErrNoAuth}, {"node exists", zk.ErrNodeExists},
 	{"not empty", zk.ErrNotEmpty}, {"connection closed", zk.ErrConnectionClosed}, {"session expired", zk.ErrSessionExpired},
-	{"unavailable", lock.ErrUnavailable}, {"denied", lock.ErrDenied}, {"foreign", lock.ErrForeign},
+	{"unavailable", lock.ErrUnavailable}, {"removed", lock.ErrRemoved}, {"denied", lock.ErrDenied}, {"foreign", lock.ErrForeign},
 	{"held", &lock.HeldError{Lock: "another"}}, {"transaction", &lock.TxnError{Lock: "another", Index: 3, Err: zk.ErrNoNode}},
 	{"denied by the server", fmt.Errorf("%w: %w", lock.ErrDenied, zk.ErrNoAuth)},
 	{"several", errors.Join(zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNoNode)}, // as of an errgroup's functions

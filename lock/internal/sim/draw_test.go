@@ -200,7 +200,11 @@ func (d *drawer) drawWorker(who string, from, to time.Duration) {
 		at = at.Truncate(time.Millisecond)
 		do := func(what string) step { return step{at: at, who: who, what: what}.with("client", r.IntN(3)) }
 		if oneIn(r, 20) {
-			d.add(do("burst").with("many", oneIn(r, 2)))
+			s := do("burst").with("many", oneIn(r, 2))
+			if !s.has("many") && oneIn(r, 2) { // local handoffs, inside the window and after it
+				s = s.with("hold", span(r, 0, 3*max(d.window, lock.DefaultLocalWindow)))
+			}
+			d.add(s)
 			continue
 		}
 		if slices.Contains(d.names, slots) && oneIn(r, 12) {

@@ -25,7 +25,7 @@ var things = append(ofCauses(), []string{
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "large entries", "barged", "holds ended by max_hold", "entered again",
 	"detached", "detached from shared locks", "left with others who read", "attached", "attached to what was not detached", "attached too late", "came back too late",
-	"passed on", "waits without an entry", "taken together", "any one taken", "second grants given back", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"passed on", "exchanges", "exchanges in doubt", "waits without an entry", "taken together", "any one taken", "second grants given back", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents made again early", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
@@ -102,14 +102,31 @@ func severalLocks(paths []string) bool {
 	return len(locks) > 1
 }
 
-// saw counts from an event of the ensemble, which is locked, what becomes of transactions of several
-// locks.
+// exchanges reports whether an entry leaves just before another one of its lock is created.
+func exchanges(ops []locktest.EventOp) bool {
+	for i, o := range ops {
+		rest := ops[i+1:]
+		if o.Op == "delete" && isContender(path.Base(o.Path)) && len(rest) > 1 && rest[1].Sequential && path.Dir(rest[1].Path) == path.Dir(o.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// saw counts, from an event of the ensemble, which is locked, exchanges, and what becomes of transactions
+// of several locks.
 func (s *sim) saw(e locktest.Event) {
 	if e.Kind != "request" || e.Op != "multi" || strings.HasPrefix(e.Label, "other") {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e.Code == 0 && exchanges(e.Ops) {
+		s.tally.count("exchanges", 1)
+		if e.Note != "" {
+			s.tally.count("exchanges in doubt", 1)
+		}
+	}
 	refused := s.groups[e.Label]
 	within := !slices.ContainsFunc(e.Paths, func(path string) bool { return !slices.Contains(refused, path) })
 	switch {

@@ -41,7 +41,7 @@ var grammar = map[string]string{
 	"start": "life# clients# shared", "kill": "", "close": "burst", "stop": "for@", "suspend": "for@", "setclock": "by@",
 	"take":     use + " lock= read permits# priority# barge",
 	"together": use + " lock=", "any": use + " lock=",
-	"burst": "client# many", "crowd": "client# dies hold@", "resize": "client# to# within@", "revoke": "client# lock= within@",
+	"burst": "client# many hold@", "crowd": "client# dies hold@", "resize": "client# to# within@", "revoke": "client# lock= within@",
 	"leader": "client# within@", "observe": "client#", "break": "client# within@", "attach": "client# within@",
 
 	"cut": "on=", "expire": "on=", "partition": "on= from# for@", "restart": "member# leader for@ clock@",

@@ -114,8 +114,8 @@ func (s *sim) lockWithin(ctx context.Context, label string, lock taking, d time.
 	return hold, err
 }
 
-// burst makes twenty calls at once, for one lock or for many, with deadlines so short that most
-// give up.
+// burst makes twenty calls at once, for one lock or for many. Their deadlines are so short that most
+// give up, unless the step has a time to hold the lock: then each waits for its turn.
 func (p *process) burst(ctx context.Context, one step, label string) {
 	p.count("bursts")
 	c := p.caller(one)
@@ -126,13 +126,19 @@ func (p *process) burst(ctx context.Context, one step, label string) {
 		if one.has("many") {
 			name = fmt.Sprintf("burst-%d", i)
 		}
+		most := 6*p.slow + 10*time.Microsecond
+		if one.has("hold") {
+			most = 4 * p.ttl
+		}
 		callers.Go(func() {
-			hold, err := p.lockWithin(ctx, label, c.Mutex(name).Lock, between(r, 0, 6*p.slow+10*time.Microsecond))
+			hold, err := p.lockWithin(ctx, label, c.Mutex(name).Lock, between(r, 0, most))
 			if err != nil {
 				p.notTaken(label, c, name, err)
 				return
 			}
-			p.unlock(label, p.granted(label, c, hold, way{}))
+			h := p.granted(label, c, hold, way{})
+			p.pause(r, 0, one.time("hold"))
+			p.unlock(label, h)
 		})
 	}
 	callers.Wait()
