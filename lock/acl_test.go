@@ -179,6 +179,12 @@ func TestDenied(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.hasEntries("x", 0)
 	})
+	subtest(t, "a number alone cannot be written", locktest.Options{}, func(w *world) {
+		h := w.take(permits(w.client("b").Semaphore("x", 3), 1))
+		w.setACL(w.raw("admin"), w.anchors("x")[0], zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		fails(w, w.client("a").Semaphore("x", 3).Resize(w.limited(ttl), 5), lock.ErrDenied, `"x"`)
+		w.finish(h)
+	})
 }
 
 // TestEntryAheadWithoutRead: a waiter behind an entry that it may not read logs a warning, and

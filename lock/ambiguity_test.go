@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -215,6 +216,25 @@ func TestAbandonedCall(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCallGivenUpAsItSucceeds: if the caller gives up just as its try succeeds, the entry is deleted.
+func TestCallGivenUpAsItSucceeds(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var armed atomic.Bool
+		ctx, giveUp := context.WithCancel(w.ctx)
+		a := w.client("a", atReading(func() {
+			if armed.Load() && calledBy("(*contender).grant") && armed.Swap(false) {
+				giveUp()
+				time.Sleep(time.Millisecond) // until the call has returned
+			}
+		}))
+		w.unlock(w.lock(a, "other"))
+		armed.Store(true)
+		mustBe(w, second(a.Mutex("x").TryLock(ctx)), context.Canceled)
+		isTrue(w, !armed.Load(), "the call ended before the grant")
+		w.empty()
+	})
 }
 
 // applyLate loses the client's next join of the locks together with its connection. gone reports

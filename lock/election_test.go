@@ -325,6 +325,32 @@ func TestHigherCandidateThatCrashLoops(t *testing.T) {
 	})
 }
 
+// TestCandidateReadsForLong: if a candidate cannot read the other entries until its own lease has
+// ended, it leads only after a later write succeeds, and by the same entry.
+func TestCandidateReadsForLong(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		leader, waiting := w.candidates("1a")
+		stood := w.entryOf("1a")
+		begun := time.Now()
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			fails := 2 * ttl // for so long it cannot read the queue
+			if mutates(r, "1a") {
+				fails += ttl
+			}
+			if r.Label == "1a" && time.Since(begun) < fails {
+				return locktest.Fault{Code: codeThrottled}
+			}
+			return locktest.Fault{}
+		})
+		w.unlock(leader)
+		time.Sleep(2*ttl + ttl/2)
+		w.waits(waiting["1a"])
+		h := w.await(waiting["1a"]).hold
+		equal(w, "leads by", h.EntryPath(), stood)
+		w.finish(h)
+	})
+}
+
 // entryOf returns the path of the owner's entry at lock "x".
 func (w *world) entryOf(owner string) string {
 	w.Helper()

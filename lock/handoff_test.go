@@ -621,6 +621,26 @@ func TestCloseDuringTheSearchOfAnExchange(t *testing.T) {
 	})
 }
 
+// TestUnwantedJoinTellsNoWaiter: if one of two local waiters that join gives up, its join ends, and
+// the other waiter does not get the error of that join.
+func TestUnwantedJoinTellsNoWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		acquire := permits(a.Semaphore("x", 4), 1)
+		held := []*lock.Hold{w.take(permits(w.client("b").Semaphore("x", 4), 1)), w.take(acquire)} // a lists, and knows how many permits are free
+		settle()
+		w.kill("a")
+		settle()
+		ctx, giveUp := context.WithCancel(w.ctx)
+		first, second := w.callers(ctx, 1, acquire)[0], w.callers(w.ctx, 1, acquire)[0]
+		giveUp()
+		w.endBy(context.Canceled, first)
+		w.waits(second)
+		w.Heal("a")
+		w.finish(append(held, w.await(second).hold)...)
+	})
+}
+
 // TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters at most
 // 20 ms after the hold has ended.
 func TestLostEntryWithLocalWaiters(t *testing.T) {

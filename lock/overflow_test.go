@@ -388,7 +388,7 @@ func TestParentMadeAnewIsNotAtTheEndOfTheCounter(t *testing.T) {
 }
 
 // TestExchangeAtTheEndOfTheCounter: an exchange that creates the last entry of the counter does not
-// grant it. The counter restarts.
+// grant it, and deletes it at once. The counter restarts.
 func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -396,7 +396,7 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 		waiting := w.line(w.ctx, a, "x", 1)
 		w.setSequence("x", math.MaxInt32)
 		w.unlock(h)
-		next := w.await(waiting[0]).hold
+		next := w.inTime(waiting[0], 2*time.Second)
 		if !strings.HasSuffix(next.EntryPath(), "-0000000001") { // the anchor has 0
 			t.Errorf("the hold has the entry %s", next.EntryPath())
 		}

@@ -411,6 +411,12 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 			next := w.line(w.ctx, a, "x", 1)[0]
 			return h, func() { w.unlock(w.expect(next).hold) }
 		},
+		"handed off in its window": func(w *world, a *lock.Client) (*lock.Hold, func()) {
+			long := lock.WithLocalWindow(time.Second)
+			h := w.lock(a, "x", long)
+			next := w.line(w.ctx, a, "x", 1, long)[0]
+			return h, func() { w.unlock(w.expect(next).hold) }
+		},
 		"none": func(w *world, a *lock.Client) (*lock.Hold, func()) {
 			return w.lock(a, "x"), func() {}
 		},
