@@ -241,7 +241,7 @@ func TestBreak(t *testing.T) {
 				time.Sleep(ttl / 10)
 			}
 			begun := time.Now()
-			broken := w.breaks(c, pathOf(h))
+			broken := w.breaks(c, h.EntryPath())
 			if s, err := admin.New(c).Inspect(w.ctx, "x"); err != nil || !strings.Contains(s.Contenders[0].Broken, "it hangs") || s.Contenders[0].Metadata["job"] != "ship" {
 				w.Errorf("%+v, %v", s, err)
 			}
@@ -262,7 +262,7 @@ func TestBreak(t *testing.T) {
 				mustSay(w, h.Err(), "root (host node1, pid 7): it hangs")
 				mustBe(w, context.Cause(h.Context()), lock.ErrBroken)
 			}
-			again := w.breaks(c, pathOf(h))
+			again := w.breaks(c, h.EntryPath())
 			isTrue(w, again.Gone() && again.Wait(w.ctx, terms) == nil, "an entry that has gone can be broken")
 			w.Heal("a")
 			w.finish(got.hold)
@@ -273,7 +273,7 @@ func TestBreak(t *testing.T) {
 			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x")
 			w.mishap(i, "c", func(r locktest.Request) bool { return r.Op != "getData" })
-			broken := w.breaks(c, pathOf(h))
+			broken := w.breaks(c, h.EntryPath())
 			w.ok(broken.Wait(w.ctx, terms))
 			mustBe(t, h.Err(), lock.ErrBroken)
 		})
@@ -286,10 +286,10 @@ func TestDetachDoesNotHideABreak(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
-		w.fault(writes("a", pathOf(h)), locktest.Fault{Delay: time.Second})
+		w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: time.Second})
 		extended := async(func() error { return h.Extend(w.ctx, ttl) })
 		settle()
-		broken := w.breaks(c, pathOf(h))
+		broken := w.breaks(c, h.EntryPath())
 		fails(w, second(h.Detach(w.ctx, 0)), lock.ErrBroken, "root (host node1, pid 7): it hangs")
 		mustBe(w, <-extended, lock.ErrDetached)
 		begun := time.Now()

@@ -113,7 +113,7 @@ func TestReentryInDoubt(t *testing.T) {
 		defer cancel()
 		again, err := a.Mutex("x").Lock(ctx)
 		w.ok(err)
-		isTrue(t, pathOf(again) == pathOf(h) && again.Token() == h.Token(), "got %s, want another handle on %s", pathOf(again), pathOf(h))
+		isTrue(t, again.EntryPath() == h.EntryPath() && again.Token() == h.Token(), "got %s, want another handle on %s", again.EntryPath(), h.EntryPath())
 		w.alive(again)
 		w.hasEntries("x", 1)
 		w.unlock(again)

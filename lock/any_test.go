@@ -114,7 +114,7 @@ func TestAnyInTurn(t *testing.T) {
 func TestAnyReleasesASecondGrant(t *testing.T) {
 	each(t, "another client waits", bools, func(w *world, next bool) {
 		seen := new(observed)
-		a := w.dial("a", riding(), lock.WithObserver(seen))
+		a := w.client("a", lock.WithObserver(seen))
 		b := w.client("b")
 		seconds := 0
 		for range 50 {

@@ -48,12 +48,12 @@ func TestDetachAndAttach(t *testing.T) {
 		got := w.attach(c, ticket)
 		w.alive(got)
 		w.waits(waiter)
-		if want := (lock.TokenParts{Czxid: h.Token().Parts().Czxid, Sequence: h.Token().Parts().Sequence, Incarnation: 1}); got.Token().Parts() != want || pathOf(got) != pathOf(h) || ticket.EntryPath() != pathOf(h) {
-			t.Errorf("attached to %s with token %v, want %s with %v", pathOf(got), got.Token(), pathOf(h), want)
+		if want := (lock.TokenParts{Czxid: h.Token().Parts().Czxid, Sequence: h.Token().Parts().Sequence, Incarnation: 1}); got.Token().Parts() != want || got.EntryPath() != h.EntryPath() || ticket.EntryPath() != h.EntryPath() {
+			t.Errorf("attached to %s with token %v, want %s with %v", got.EntryPath(), got.Token(), h.EntryPath(), want)
 		}
 		time.Sleep(3 * ttl) // the entry is renewed
 		w.alive(got)
-		r := w.record(pathOf(got))
+		r := w.record(got.EntryPath())
 		isTrue(t, r.Owner == "c" && !r.Detached && r.Incarnation == 1 && r.AcquiredAt != 0 && r.TTL == ttl.Milliseconds(), "the entry tells %+v", r)
 		_, err = b.Attach(w.ctx, ticket)
 		mustBe(t, err, lock.ErrAttached, lock.ErrTaken)
@@ -61,7 +61,7 @@ func TestDetachAndAttach(t *testing.T) {
 
 		w.ok(got.Extend(w.ctx, 5*ttl))
 		ticket = w.detach(got, 0)
-		if left := time.Until(ticket.Expires()); left < 5*ttl-time.Second || w.record(pathOf(got)).TTL != 5*ttl.Milliseconds() {
+		if left := time.Until(ticket.Expires()); left < 5*ttl-time.Second || w.record(got.EntryPath()).TTL != 5*ttl.Milliseconds() {
 			t.Errorf("a hold that was extended to %v is kept for %v", 5*ttl, left)
 		}
 		second := w.attach(b, ticket)
@@ -116,13 +116,13 @@ func TestDetachInDoubt(t *testing.T) {
 			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x", lock.WithTTL(10*ttl))
 			early := w.ticket(h) // what Detach would return, stored before
-			w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+			w.fault(func(r locktest.Request) bool { return writes("a", h.EntryPath())(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
 			var ticket lock.Ticket
 			detached := start(func() (none *lock.Hold, err error) {
 				ticket, err = h.Detach(w.ctx, 3*time.Second) // shorter than the hold's lease
 				return nil, err
 			})
-			w.until("the record tells that it is detached", func() bool { return w.record(pathOf(h)).Detached })
+			w.until("the record tells that it is detached", func() bool { return w.record(h.EntryPath()).Detached })
 			tt.meanwhile(w, c, early)
 			w.Heal("a")
 			got := <-detached
@@ -173,11 +173,11 @@ func TestDetachOfADeletedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("z")
 		h := w.lock(a, "x")
-		w.remove(z, pathOf(h))
+		w.remove(z, h.EntryPath())
 		ticket, err := h.Detach(w.ctx, 0)
 		mustBe(t, err, lock.ErrLost, lock.ErrRemoved)
 		taken := w.lock(a, "y")
-		w.set(z, pathOf(taken), []byte("other"))
+		w.set(z, taken.EntryPath(), []byte("other"))
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
 			t.Errorf("detached what another client had written: %v, %v", err, ticket)
 		}
@@ -196,9 +196,9 @@ func TestAttachAtOnce(t *testing.T) {
 		var b0 atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			switch {
-			case writes("b", pathOf(h))(r) && !b0.Swap(true):
+			case writes("b", h.EntryPath())(r) && !b0.Swap(true):
 				return locktest.Fault{Delay: time.Second, Drop: drop}
-			case writes("c", pathOf(h))(r) && !b0.Load():
+			case writes("c", h.EntryPath())(r) && !b0.Load():
 				return locktest.Fault{Delay: time.Second}
 			}
 			return locktest.Fault{}
@@ -265,7 +265,7 @@ func TestAttachBeforeDetach(t *testing.T) {
 		w.waits(ch)
 		var got taken
 		if dies {
-			died := w.die("a", pathOf(h))
+			died := w.die("a", h.EntryPath())
 			got = w.await(ch)
 			w.purged(died, got.at, 0, time.Second)
 			w.Heal("a")
@@ -317,7 +317,7 @@ func TestAttachGivenUp(t *testing.T) {
 		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
 		ticket := w.detach(h, 2*time.Minute)
-		hit := w.mishap(i, "c", writes("c", pathOf(h)))
+		hit := w.mishap(i, "c", writes("c", h.EntryPath()))
 		ctx, cancel := context.WithCancel(w.ctx)
 		ch := start(func() (*lock.Hold, error) { return c.Attach(ctx, ticket) })
 		w.until("the mishap", hit)
@@ -329,7 +329,7 @@ func TestAttachGivenUp(t *testing.T) {
 		}
 		mustBe(t, first.err, context.Canceled)
 		time.Sleep(3 * ttl)
-		r := w.record(pathOf(h))
+		r := w.record(h.EntryPath())
 		isTrue(t, r.Detached && r.Incarnation == 0, "the entry tells %+v", r)
 		w.close(c)
 		got := w.attach(w.client("d"), ticket)
@@ -371,7 +371,7 @@ func TestCloseDuringADetach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
-		w.faults(writes("a", pathOf(h)), locktest.Fault{Code: codeThrottled})
+		w.faults(writes("a", h.EntryPath()), locktest.Fault{Code: codeThrottled})
 		time.AfterFunc(time.Second, func() { w.Intercept(nil) })
 		tickets := make(chan lock.Ticket, 1)
 		go func() {
@@ -380,7 +380,7 @@ func TestCloseDuringADetach(t *testing.T) {
 		}()
 		settle()
 		w.close(a)
-		isTrue(t, w.record(pathOf(h)).Detached, "closed, and not detached")
+		isTrue(t, w.record(h.EntryPath()).Detached, "closed, and not detached")
 		w.finish(w.attach(c, <-tickets))
 	})
 }
@@ -537,11 +537,11 @@ func TestDetachOfEachKind(t *testing.T) {
 					waiter = w.join("x", l.behind(b))
 				}
 				w.waits(waiter)
-				if got.Token().Parts().Czxid != h.Token().Parts().Czxid || got.Token().Parts().Incarnation != 1 || pathOf(got) != pathOf(h) {
-					w.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
+				if got.Token().Parts().Czxid != h.Token().Parts().Czxid || got.Token().Parts().Incarnation != 1 || got.EntryPath() != h.EntryPath() {
+					w.Errorf("attached to %s with token %v, want %s after %v", got.EntryPath(), got.Token(), h.EntryPath(), h.Token())
 				}
 				isTrue(w, lock.RWMutexOf(got).Reads(got) == (l.downgrade || l.name == "to read"), "it reads: %v", lock.RWMutexOf(got).Reads(got))
-				r := w.record(pathOf(got))
+				r := w.record(got.EntryPath())
 				isTrue(w, r.Owner == "c" && !r.Detached && r.Shared == l.downgrade && r.AcquiredAt != 0, "the entry tells %+v", r)
 				if beside != nil {
 					w.unlock(beside)
@@ -613,7 +613,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 // if they waited together, so that each of them can be detached.
 func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a", riding()), w.client("b")
+		a, b := w.client("a"), w.client("b")
 		writer := w.take(b.RWMutex("x").Lock)
 		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(lock.NoLocalWindow)).RLock)
 		w.unlock(writer)
@@ -629,13 +629,13 @@ func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 // the same entry. It succeeds when that hold is unlocked.
 func TestDetachOfASharedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a", riding()), w.client("b")
+		a, b := w.client("a"), w.client("b")
 		first, other := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
-		mustBeTrue(t, pathOf(first) == pathOf(other), "entries %s and %s, want one", pathOf(first), pathOf(other))
+		mustBeTrue(t, first.EntryPath() == other.EntryPath(), "entries %s and %s, want one", first.EntryPath(), other.EntryPath())
 		fails(t, second(first.Detach(w.ctx, 0)), lock.ErrInvalid, "WithLocalWindow(NoLocalWindow)")
 		mustBeTrue(t, first.Err() == nil && other.Err() == nil, "%v, %v", first.Err(), other.Err())
 		third := w.take(a.RWMutex("x").RLock)
-		isTrue(t, pathOf(third) != pathOf(first), "a reader has joined one that wants to be alone")
+		isTrue(t, third.EntryPath() != first.EntryPath(), "a reader has joined one that wants to be alone")
 		again, err := a.RWMutex("x").RLock(other.Context())
 		w.ok(err)
 		w.unlock(first)

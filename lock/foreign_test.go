@@ -430,7 +430,7 @@ func FuzzHostileChildren(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, names string, kinds, data []byte) {
 		simulateAlone(t, locktest.Options{}, func(w *world) {
-			a, z := w.dial("a", riding()), w.raw("other")
+			a, z := w.client("a"), w.raw("other")
 			w.unlock(w.lock(a, "y")) // creates the root
 			acl := zk.WorldACL(zk.PermAll)
 			undeletable := len(kinds) > 0 && kinds[0]&hostileNoDelete != 0

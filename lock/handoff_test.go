@@ -23,7 +23,7 @@ import (
 // in order of arrival, and has its own hold.
 func TestHandoffSendsNoRequest(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding())
+		a := w.client("a")
 		h := w.lock(a, "x")
 		want := h.Token().Parts()
 		line := w.line(w.ctx, a, "x", 8)
@@ -56,7 +56,7 @@ func TestWindowOnALaggingServer(t *testing.T) {
 	ensemble.Members = 3
 	simulate(t, ensemble, func(w *world) {
 		follower := w.followers()[0]
-		a, b := w.dialAt("a", []string{follower}, riding()), w.dialAt("b", []string{w.Leader()}, riding())
+		a, b := w.dialAt("a", []string{follower}, usual), w.dialAt("b", []string{w.Leader()}, usual)
 		first := w.lock(b, "x")
 		ch := w.queue(w.ctx, a, "x")
 		time.Sleep(window)
@@ -100,7 +100,7 @@ func TestEntryOfAServedWaiterIsDeleted(t *testing.T) {
 // is held, and no sooner. It is ahead of all clients that join later.
 func TestWaiterBehindALongHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding()), w.dial("b")
+		a, b := w.client("a"), w.dial("b")
 		h := w.lock(a, "x")
 		begun := time.Now()
 		line := w.line(w.ctx, a, "x", 2)
@@ -122,7 +122,7 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 		if without {
 			opt = lock.WithLocalWindow(lock.NoLocalWindow)
 		}
-		a, b := w.dial("a", riding()), w.dial("b")
+		a, b := w.client("a"), w.dial("b")
 		first := w.lock(b, "x")
 		h := w.pass(first, w.queue(w.ctx, a, "x", opt)) // a knows that other clients use the lock
 		other := w.queue(w.ctx, b, "x")
@@ -216,7 +216,7 @@ func TestMaxHoldIsForEachHold(t *testing.T) {
 // continues with another hold. The ended hold issues no ticket.
 func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding())
+		a := w.client("a")
 		before := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 1)
 		h := w.pass(before, line[0])
@@ -237,7 +237,7 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 // own hold. A reader after the window waits behind a waiting writer.
 func TestReadersShareAnEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding()), w.dial("b")
+		a, b := w.client("a"), w.dial("b")
 		rw := a.RWMutex("x")
 		read := func(i int) <-chan taken {
 			return start(func() (*lock.Hold, error) { return rw.RLock(context.WithValue(w.ctx, key{}, i)) })
@@ -298,7 +298,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 // entry is lost, each reader's hold ends.
 func TestReadersWaitTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding()), w.dial("b")
+		a, b := w.client("a"), w.dial("b")
 		wrote := w.take(b.RWMutex("x").Lock)
 		giveUp, cancel := context.WithCancel(w.ctx)
 		first, readers := w.callers(giveUp, 2, a.RWMutex("x").RLock), w.callers(w.ctx, 4, a.RWMutex("x").RLock) // the entry was created for one of the first readers
@@ -355,7 +355,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
 		h := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 2)
-		sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second / 2})
+		sent := w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: time.Second / 2})
 		extended := make(chan error, 1)
 		go func() { extended <- h.Extend(w.ctx, ttl) }() // to the same TTL
 		w.until("the renewal is sent", sent)
@@ -392,7 +392,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 // unlocked last. Then both locks are free for local waiters, later goroutines, and other clients.
 func TestHoldsAreTheLastHandles(t *testing.T) {
 	each(t, "waits", bools, func(w *world, waits bool) {
-		a, b := w.dial("a", riding()), w.dial("b", riding())
+		a, b := w.client("a"), w.client("b")
 		x := w.lock(a, "x")
 		y, err := a.Mutex("y").Lock(x.Context())
 		mustBe(w, err, nil)
@@ -423,7 +423,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 func TestErrorsOfLocalWaiters(t *testing.T) {
 	for name, barging := range map[string]bool{"queued": false, "barging": true} {
 		eachPair(t, name+", behind its own client, outage", bools, bools, func(w *world, own, outage bool) {
-			a := w.dial("a", riding())
+			a := w.client("a")
 			holder := a
 			if !own {
 				holder = w.dial("b")
@@ -486,7 +486,7 @@ func TestHandoffAsTheWaiterGivesUp(t *testing.T) {
 // its token can count.
 func TestTokensRiseAfterTheLastHandoff(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding())
+		a := w.client("a")
 		h := w.lock(a, "x")
 		h.SetPass(math.MaxInt32 - 1)
 		w.handOver(h, w.line(w.ctx, a, "x", 3)...)
@@ -507,7 +507,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 		w.empty()
 	}
 	subtest(t, "others wait", locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding()), w.dial("b")
+		a, b := w.client("a"), w.dial("b")
 		for range 10 {
 			h := w.lock(a, "x")
 			h.Revoked()
@@ -521,7 +521,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 		forgotten(w, a, 1)
 	})
 	subtest(t, "the reply to its last write is lost", locktest.Options{}, func(w *world) {
-		a := w.dial("a", riding())
+		a := w.client("a")
 		for range 3 {
 			h := w.lock(a, "x")
 			h.Revoked()
@@ -664,7 +664,7 @@ func TestLostEntryWithLocalWaiters(t *testing.T) {
 // exchange, the local waiters enter by another entry, in order.
 func TestExchangeOfRemovedEntry(t *testing.T) {
 	each(t, "removed", bools, func(w *world, removed bool) {
-		a, z := w.dial("a", riding()), w.raw("admin")
+		a, z := w.client("a"), w.raw("admin")
 		h := w.lock(a, "x")
 		time.Sleep(window)
 		line := w.line(w.ctx, a, "x", 2)

@@ -340,12 +340,6 @@ func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func()
 	}, locktest.Fault{})
 }
 
-// renews reports whether the request is a write of client "a" to the hold's entry, other than a
-// plain delete.
-func renews(r locktest.Request, h *lock.Hold) bool {
-	return mutates(r, "a") && touches(r, h.EntryPath()) && r.Op != "delete"
-}
-
 // calledBy reports whether the name of a function on the call stack ends with name.
 func calledBy(name string) bool {
 	pc := make([]uintptr, 32)

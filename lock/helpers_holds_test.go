@@ -49,11 +49,6 @@ func tryPermits(s *lock.Semaphore, n int) taking {
 
 const window = lock.DefaultLocalWindow
 
-// riding returns the option for policies with the default window.
-func riding() lock.Option {
-	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window})
-}
-
 // slow is an ensemble with a latency of a millisecond in each direction.
 var slow = locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}
 

@@ -30,8 +30,6 @@ func (w *world) nodes() []string {
 	}))
 }
 
-func pathOf(h *lock.Hold) string { return h.EntryPath() }
-
 // timeKnownTo returns the bounds that a client has for the leader's clock.
 func timeKnownTo(c *lock.Client) (earliest, latest time.Time) {
 	now := admin.New(c).Estimate()

@@ -167,7 +167,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 
 // usual is the default policy with a shorter TTL: the goroutines of a client share one entry in the
 // queue.
-var usual = lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow})
+var usual = lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window})
 
 // client is dial with the option usual.
 func (w *world) client(label string, opts ...lock.Option) *lock.Client {

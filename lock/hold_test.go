@@ -417,7 +417,7 @@ func TestShorteningCountsFromTheSend(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x")
 		ended := w.end(h)
-		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
+		w.fault(func(r locktest.Request) bool { return writes("a", h.EntryPath())(r) && w.cutOff("a") }, fault)
 		ctx := w.limited(time.Second)
 		sent := time.Now()
 		mustBe(w, h.Extend(ctx, 2*time.Second), context.DeadlineExceeded)

@@ -447,7 +447,7 @@ func (w *world) diary(o *observed, want string) {
 func TestObserverOfLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
-		a, b := w.dial("a", riding(), lock.WithObserver(seen)), w.dial("b")
+		a, b := w.client("a", lock.WithObserver(seen)), w.dial("b")
 		h := w.taken("1st", a.Mutex("x").Lock)
 		w.diary(seen, "1st acquired")
 		second := w.line(w.as("2nd"), a, "x", 1)[0]
@@ -492,7 +492,7 @@ func TestRiskAsAReaderJoins(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var dead atomic.Bool
 		seen := new(observed)
-		a := w.dial("a", riding(), lock.WithObserver(seen), atReading(func() {
+		a := w.client("a", lock.WithObserver(seen), atReading(func() {
 			if dead.Load() && calledBy("lease.(*Entry).Risk") { // the new hold receives reports already
 				time.Sleep(ttl / 2)
 			}
@@ -513,7 +513,7 @@ func TestRiskAsAReaderJoins(t *testing.T) {
 func TestObserverOfReadersTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
-		a, b := w.dial("a", riding(), lock.WithObserver(seen)), w.dial("b")
+		a, b := w.client("a", lock.WithObserver(seen)), w.dial("b")
 		theirs := w.take(b.RWMutex("x").Lock)
 		var readers []<-chan taken
 		for _, who := range []string{"1st", "2nd", "3rd"} {
@@ -567,7 +567,7 @@ func TestObserverAsTheClientCloses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
 		slow := observer(func(lock.Event) { time.Sleep(10 * time.Millisecond) })
-		a := w.dial("a", riding(), lock.WithObserver(slow), lock.WithObserver(seen))
+		a := w.client("a", lock.WithObserver(slow), lock.WithObserver(seen))
 		h := w.taken("1st", a.Mutex("x").Lock)
 		second := w.line(w.as("2nd"), a, "x", 1)[0]
 		read := w.taken("3rd", a.RWMutex("y").RLock)

@@ -409,7 +409,7 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 // gets the lock.
 func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", riding()), w.dial("b")
+		a, b := w.client("a"), w.dial("b")
 		h := w.lock(a, "x")
 		w.setSequence("x", math.MaxInt32)
 		other := w.queue(w.ctx, b, "x")

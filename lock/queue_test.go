@@ -111,9 +111,9 @@ func (s *script) do(what string, names ...string) {
 			s.ok(lock.RWMutexOf(h).Downgrade(s.ctx, h))
 			isTrue(s, h.Token() == token && h.Remaining() > 0, "the token was %v and is %v, %v remain", token, h.Token(), h.Remaining())
 		case "hide":
-			s.setACL(s.raw("admin"), pathOf(s.held(name)), zk.WorldACL(zk.PermAll&^zk.PermRead))
+			s.setACL(s.raw("admin"), s.held(name).EntryPath(), zk.WorldACL(zk.PermAll&^zk.PermRead))
 		case "below":
-			s.other(pathOf(s.held(name))+"/child", 0)
+			s.other(s.held(name).EntryPath()+"/child", 0)
 		case "die":
 			s.kill(name[1:2])
 			maps.DeleteFunc(s.holds, func(other string, _ *lock.Hold) bool { return other[1] == name[1] })

@@ -198,7 +198,7 @@ func TestOverwrittenEntry(t *testing.T) {
 			h := w.lock(a, "x")
 			ended, data := w.end(h), w.node(h.EntryPath()).Data
 			if tt.inDoubt {
-				w.until("a renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply}))
+				w.until("a renewal", w.fault(func(r locktest.Request) bool { return writes("a", h.EntryPath())(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply}))
 				data = []byte("of another")
 			}
 			w.set(z, h.EntryPath(), data)

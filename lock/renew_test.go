@@ -64,7 +64,7 @@ func TestRenewalWhoseReplyIsLost(t *testing.T) {
 			other = w.lock(a, "y")
 		}
 		ch := w.queue(w.ctx, w.dial("b"), "x")
-		w.until("a renewal", w.mishap(mishap, "a", func(r locktest.Request) bool { return renews(r, h) }))
+		w.until("a renewal", w.mishap(mishap, "a", writes("a", h.EntryPath())))
 		for range 4 * 5 {
 			time.Sleep(ttl / 5)
 			w.alive(h, other)
@@ -88,7 +88,7 @@ func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 		h := w.lock(a, "x")
 		refused := 0
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if renews(r, h) && h.Remaining() > ttl/5 {
+			if writes("a", h.EntryPath())(r) && h.Remaining() > ttl/5 {
 				refused++
 				return locktest.Fault{Code: codeThrottled}
 			}
@@ -114,7 +114,7 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 		ended := w.end(h)
 		var hit atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if !renews(r, h) || hit.Swap(true) {
+			if !writes("a", h.EntryPath())(r) || hit.Swap(true) {
 				return locktest.Fault{}
 			}
 			return locktest.Fault{Delay: time.Until(over) + grace/2} // before other clients may purge
@@ -159,7 +159,7 @@ func TestLeaseCountsFromTheSend(t *testing.T) {
 		a := w.dial("a", long)
 		h := w.lock(a, "x")
 		ended := w.end(h)
-		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault)
+		hit := w.fault(writes("a", h.EntryPath()), fault)
 		w.until("a renewal", hit)
 		sent := time.Now()
 		w.until("it is acknowledged", func() bool {
@@ -256,7 +256,7 @@ func TestUnsentWriteIsDropped(t *testing.T) {
 		}
 		mustBe(w, hasCome(w, written), why)
 		w.Heal("a")
-		w.until("the end is written", func() bool { return detached && w.record(pathOf(h)).Detached || len(w.entries("x")) == 0 })
+		w.until("the end is written", func() bool { return detached && w.record(h.EntryPath()).Detached || len(w.entries("x")) == 0 })
 		time.Sleep(time.Second)
 		w.applied(0)
 		for _, e := range w.entries("x") {

@@ -21,7 +21,7 @@ import (
 // rw returns the read/write lock "x" of a new client.
 func (w *world) rw(label string) *lock.RWMutex {
 	w.Helper()
-	return w.dial(label, riding()).RWMutex("x")
+	return w.client(label).RWMutex("x")
 }
 
 // queueOf makes a new client for each role join the queue of "x": "r" reads, "w" writes. The
@@ -45,7 +45,7 @@ func TestReaderThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		queue := w.queueOf("rrr")
 		readers := w.expectEach(queue...)
-		last := w.dial("last", riding())
+		last := w.client("last")
 		writer := w.join("x", last.RWMutex("x").Lock)
 		lags := lagging("last", last)
 		var hidden, expired atomic.Bool
@@ -147,7 +147,7 @@ func TestDowngradeRefuses(t *testing.T) {
 // reader's context, a call to write returns ErrUpgrade.
 func TestReadersAndWritersReenter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.dial("a", riding())
+		c := w.client("a")
 		rw := c.RWMutex("x")
 		ways := map[string][]taking{"read": {rw.RLock, rw.TryRLock}, "write": {rw.Lock, rw.TryLock}}
 		for _, tt := range []struct {

@@ -23,7 +23,7 @@ import (
 // sem returns the semaphore "x" of a new client that caches no leases.
 func (w *world) sem(label string, permits int) *lock.Semaphore {
 	w.Helper()
-	return w.dial(label, riding()).Semaphore("x", permits)
+	return w.client(label).Semaphore("x", permits)
 }
 
 // permitQueue makes new clients join the queue of "x", which has the given permits. Each asks for so many.
@@ -246,11 +246,11 @@ func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 			w.unlock(w.lock(b, "y")) // so the client knows the leader's time
 		}
 		n := b.Stats().Purged
-		isTrue(w, n == 0 && len(w.Dump(pathOf(h))) != 0, "purged %d before its own entry was written", n)
+		isTrue(w, n == 0 && len(w.Dump(h.EntryPath())) != 0, "purged %d before its own entry was written", n)
 		equal(w, "session", b.Session(), session)
 		w.Intercept(nil)
 		if waits.foreign {
-			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(h))) == 0 })
+			w.until("the dead one is purged", func() bool { return len(w.Dump(h.EntryPath())) == 0 })
 			w.remove(z, theirs)
 		}
 		got := w.await(ch)
@@ -305,11 +305,11 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 			case r.Op == "getChildren2":
 				looks.Store(true)
 			case r.Op != "getData":
-			case looks.Load() && touches(r, pathOf(h)) && !begun.Swap(true):
+			case looks.Load() && touches(r, h.EntryPath()) && !begun.Swap(true):
 				version = w.node(own).Stat.Version
 				w.ExpireLabel("b")
 				return locktest.Fault{Drop: locktest.BeforeApply}
-			case lags && touches(r, pathOf(h)):
+			case lags && touches(r, h.EntryPath()):
 				hidden.Store(true)
 				return locktest.Fault{Code: codeNoNode}
 			case hidden.Load() && w.node(own).Stat.Version == version:
@@ -319,7 +319,7 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 		})
 		if looks.Store(!purges); purges { // without a purge, a renewal makes the waiter list
 			w.kill("dead")
-			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(dead))) == 0 })
+			w.until("the dead one is purged", func() bool { return len(w.Dump(dead.EntryPath())) == 0 })
 		}
 		w.until("the entry is hidden", hidden.Load)
 		time.Sleep(ttl)

@@ -196,7 +196,7 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 		},
 	}, func(w *world, leave func(w *world, a *lock.Client, giveUp func())) {
 		long := strings.Repeat("x", 400)
-		a, b := w.dial("a", riding()), w.dial("b", riding())
+		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, long)
 		ctx, giveUp := context.WithCancel(w.ctx)
 		defer giveUp()
@@ -206,7 +206,7 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 			})
 		}
 		w.until("all have joined", func() bool { return len(w.entries(long)) == 201 })
-		last := w.queue(w.ctx, w.dial("c", riding()), long)
+		last := w.queue(w.ctx, w.client("c"), long)
 		handshakes := func() (n int) {
 			for _, c := range w.Requests() {
 				n += c.Handshakes

@@ -150,7 +150,7 @@ func TestPurgeStopsAtAnUnreadableEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
 		h := w.lock(w.dial("a"), "x")
-		w.setACL(z, pathOf(h), zk.WorldACL(zk.PermWrite))
+		w.setACL(z, h.EntryPath(), zk.WorldACL(zk.PermWrite))
 		w.queue(w.ctx, w.dial("dead"), "x")
 		ch := w.queue(w.ctx, b, "x")
 		w.kill("dead")
@@ -171,7 +171,7 @@ func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	}, func(w *world, fault locktest.Fault) {
 		a := w.dial("a")
 		h := w.lock(a, "x")
-		w.until("a slow renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault))
+		w.until("a slow renewal", w.fault(writes("a", h.EntryPath()), fault))
 		w.until("its reply", func() bool { return a.Stats().Renewals == 1 })
 		now := time.Now()
 		earliest, latest := timeKnownTo(a)

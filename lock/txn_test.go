@@ -126,7 +126,7 @@ func TestAmbiguousTxn(t *testing.T) {
 		w.makeApp()
 		h := w.lock(w.dial("a"), "x", lock.WithTTL(5*ttl))
 		if twice {
-			w.mishaps(i, "a", txns, func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) })
+			w.mishaps(i, "a", txns, func(r locktest.Request) bool { return mutates(r, "a") && touches(r, h.EntryPath()) })
 		} else {
 			w.mishap(i, "a", txns)
 		}
@@ -185,7 +185,7 @@ func TestTxnDuringRenewal(t *testing.T) {
 	}, func(w *world, f locktest.Fault) {
 		w.makeApp()
 		h := w.lock(w.dial("a"), "x")
-		hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) }, f)
+		hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, h.EntryPath()) }, f)
 		w.until("a renewal", hit)
 		for range 3 {
 			w.txn(h, add())
@@ -212,7 +212,7 @@ func TestTxnsOfOneHold(t *testing.T) {
 		wg.Wait()
 		err := <-extended
 		isTrue(t, err == nil && w.added() == 400, "%d nodes; extend: %v", w.added(), err)
-		r := w.record(pathOf(h))
+		r := w.record(h.EntryPath())
 		isTrue(t, r.TTL == (ttl-time.Second).Milliseconds() && r.Granted(), "%+v", r)
 		time.Sleep(ttl / 4)
 		got := w.cost("a", func() { w.txn(h, add()); time.Sleep(ttl / 4) }) // at about this time a renewal is due
@@ -334,21 +334,21 @@ func TestTxnOfADeletedEntry(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
 		h := w.lock(a, "x")
-		w.remove(z, pathOf(h))
+		w.remove(z, h.EntryPath())
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrRemoved)
 		mustBe(t, h.Err(), lock.ErrRemoved)
 		h = w.lock(a, "x")
-		w.set(z, pathOf(h), []byte("mine"))
+		w.set(z, h.EntryPath(), []byte("mine"))
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrTaken)
-		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
+		if err := z.Delete(h.EntryPath(), -1); err != nil || w.added() != 0 {
 			t.Errorf("%v, %d nodes", err, w.added())
 		}
 		h = w.lock(a, "x")
-		r := w.record(pathOf(h))
+		r := w.record(h.EntryPath())
 		r.Incarnation++
-		w.set(z, pathOf(h), r.Encode())
+		w.set(z, h.EntryPath(), r.Encode())
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrAttached)
-		if err := z.Delete(pathOf(h), -1); err != nil || w.added() != 0 {
+		if err := z.Delete(h.EntryPath(), -1); err != nil || w.added() != 0 {
 			t.Errorf("%v, %d nodes", err, w.added())
 		}
 	})
@@ -378,7 +378,7 @@ func TestCloseWhileATxnIsResolved(t *testing.T) {
 		h := w.lock(a, "x")
 		w.faults(txns, locktest.Fault{DelayReply: 20 * latency})
 		mustBe(t, h.Txn(w.limited(3*latency), add()), lock.ErrInDoubt)
-		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{DelayReply: time.Second})
+		hit := w.fault(writes("a", h.EntryPath()), locktest.Fault{DelayReply: time.Second})
 		w.until("the outcome is asked for", hit)
 		unlocked := async(h.Unlock)
 		synctest.Wait()
@@ -432,7 +432,7 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 			for _, gaveUp := range []bool{true, false} { // otherwise the transaction is in flight
 				t.Run(how+", "+what+map[bool]string{true: ", given up", false: ", in flight"}[gaveUp], func(t *testing.T) {
 					withApp(t, func(w *world) {
-						a := w.dial("a", riding())
+						a := w.client("a")
 						h, others := share(w, a)
 						first := true
 						w.Intercept(func(r locktest.Request) locktest.Fault {
