@@ -338,6 +338,24 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
+// TestAttachOutlastsAnOutage: an outage begins as the attaching write is applied. Attach waits for the
+// outcome, longer than the clean-up of an entry is tried.
+func TestAttachOutlastsAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		ticket := w.detach(w.lock(a, "x"), 100*ttl)
+		hit := w.fault(func(r locktest.Request) bool { return writes("b", ticket.EntryPath())(r) && w.cutOff("b") }, locktest.Fault{Drop: locktest.AfterApply})
+		ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+		w.until("the write", hit)
+		time.Sleep(20 * ttl)
+		w.waits(ch)
+		w.Heal("b")
+		got := w.inTime(ch, 2*time.Second)
+		w.sole(got)
+		w.finish(got)
+	})
+}
+
 // TestGivenUpAttachWhoseReplyIsLost: an Attach gives up, its client detaches the entry again, and
 // the reply is lost. Meanwhile another client attaches. The first client does not delete the entry,
 // so the new holder learns from the entry of a force-release.
