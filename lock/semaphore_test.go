@@ -26,14 +26,6 @@ func (w *world) sem(label string, permits int) *lock.Semaphore {
 	return w.client(label).Semaphore("x", permits)
 }
 
-// permitQueue makes new clients join the queue of "x", which has the given permits. Each asks for so many.
-func (w *world) permitQueue(capacity, clients, ask int) {
-	w.Helper()
-	for i := range clients {
-		w.join("x", permits(w.sem(fmt.Sprint("q", i), capacity), ask))
-	}
-}
-
 // TestPermitsMustAgree: while a semaphore is in use, a client that passes another number of permits
 // gets ErrPermits, and a mutex of the same name ErrKind. After a Resize, the number before it is accepted,
 // too. A request must be for 1 to all permits.
@@ -172,29 +164,19 @@ func TestPermitsAreUsed(t *testing.T) {
 	}
 }
 
-// TestJoinBehindPermitsWakesOne: of the clients that request one of 4 permits each, or 3 each, only the
-// first waiter lists when another client joins.
-func TestJoinBehindPermitsWakesOne(t *testing.T) {
-	each(t, "ask", []int{1, 3}, func(w *world, ask int) {
-		const n, clients = 4, 40
-		w.permitQueue(n, clients, ask)
-		time.Sleep(100 * time.Millisecond)
-		atMost(w, "lists", w.totals()["getChildren2"], clients+n)
+// TestWaitersForPermitsList: when a client joins, only the first waiter lists. While no permit is
+// released, the first waiter lists once in ten TTLs for each holder, and a few times more behind many.
+func TestWaitersForPermitsList(t *testing.T) {
+	each(t, "queue", []struct{ permits, clients, ask, most int }{{4, 40, 1, 4}, {4, 40, 3, 4}, {20, 40, 1, 4*10 + 4}}, func(w *world, tt struct{ permits, clients, ask, most int }) {
+		for i := range tt.clients {
+			w.join("x", permits(w.sem(fmt.Sprint("q", i), tt.permits), tt.ask))
+		}
+		time.Sleep(ttl)
+		joined := w.totals()["getChildren2"]
+		atMost(w, "lists while they join", joined, tt.clients+tt.permits)
+		time.Sleep(10 * ttl)
+		atMost(w, "lists while they wait", w.totals()["getChildren2"]-joined, tt.most)
 	})
-}
-
-// TestQueueForPermitsNeedsNoList: while no permit is released, all waiters together list at most 4
-// times in ten TTLs behind 4 permits, and at most 44 times behind 20 permits.
-func TestQueueForPermitsNeedsNoList(t *testing.T) {
-	for permits, most := range map[int]int{4: 4, 20: 4*10 + 4} {
-		subtest(t, fmt.Sprint("permits ", permits), locktest.Options{}, func(w *world) {
-			w.permitQueue(permits, permits+20, 1)
-			time.Sleep(ttl)
-			before := w.totals()["getChildren2"]
-			time.Sleep(10 * ttl)
-			atMost(w, "lists", w.totals()["getChildren2"]-before, most)
-		})
-	}
 }
 
 // TestRaiseBehindFewAndMany: the first waiter enters within a second after a raise, behind one
@@ -361,29 +343,30 @@ func TestCapacityAfterAHolder(t *testing.T) {
 	})
 }
 
-// TestLoweringWhoseEntryIsDeleted: a Resize waits for permits with its own entry. If another client
-// deletes the entry and acquires the permits, the Resize does not lower the number before they are
-// unlocked.
-func TestLoweringWhoseEntryIsDeleted(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
-		first := w.take(permits(a, 1))
-		var second <-chan taken
+// TestLoweringThatComesTooLate: before a lowering writes the number, its entry is deleted, or the number
+// is raised, and another client takes the permits. The lowering does not return before as many permits
+// are free as it removes.
+func TestLoweringThatComesTooLate(t *testing.T) {
+	each(t, "raised", bools, func(w *world, raised bool) {
+		lowers, raises, holder, z := w.sem("a", 4), w.sem("b", 4), w.sem("c", 4), w.raw("other")
+		holds := []*lock.Hold{w.take(permits(holder, 2))}
 		hit := w.before(func(r locktest.Request) bool {
-			return mutates(r, "b") && r.Op == "multi" && len(r.Paths) == 2 && touches(r, "/anchor-")
+			return r.Label == "a" && r.Op == "multi" && len(r.Paths) == 2 && touches(r, "/anchor-") && touches(r, "-lock-")
 		}, func() {
-			w.remove(z, w.entries("x")[1].Path)
-			second = start(func() (*lock.Hold, error) { return c.Acquire(w.ctx, 1) })
-			time.Sleep(time.Second)
+			if raised {
+				w.ok(raises.Resize(w.ctx, 6))
+			} else {
+				w.remove(z, w.entries("x")[1].Path)
+			}
+			holds = append(holds, w.take(permits(holder, 2)))
 		})
-		resized := start(func() (*lock.Hold, error) { return nil, b.Resize(w.ctx, 1) })
-		w.until("it takes a permit away", hit)
-		time.Sleep(2 * time.Second)
-		h := w.await(second).hold
-		n := w.anchor("x").Capacity()
-		isTrue(t, n >= 2, "two are held, and there are %d", n)
-		w.unlock(first, h)
-		w.ok((<-resized).err)
+		done := async(func() error { return lowers.Resize(w.ctx, 2) })
+		w.until("the number is written", hit)
+		time.Sleep(ttl)
+		hasNotCome(w, done)
+		w.unlock(holds...)
+		time.Sleep(ttl)
+		mustBe(w, hasCome(w, done), nil)
 		w.empty()
 	})
 }
@@ -659,28 +642,4 @@ func TestTryAcquireBehindManyDeadHolders(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestLoweringAfterARaise: the number is raised, and the new permits are taken, after a lowering has read
-// the number and before it writes it. The lowering does not return before as many permits are free as it
-// then removes.
-func TestLoweringAfterARaise(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		lowers, raises, holder := w.sem("a", 4), w.sem("b", 4), w.sem("c", 4)
-		holds := []*lock.Hold{w.take(permits(holder, 2))}
-		hit := w.before(func(r locktest.Request) bool {
-			return r.Label == "a" && r.Op == "multi" && len(r.Paths) == 2 && touches(r, "/anchor-") && touches(r, "-lock-")
-		}, func() {
-			w.ok(raises.Resize(w.ctx, 6))
-			holds = append(holds, w.take(permits(holder, 2)))
-		})
-		done := async(func() error { return lowers.Resize(w.ctx, 2) })
-		w.until("the number is written", hit)
-		time.Sleep(ttl)
-		hasNotCome(w, done)
-		w.unlock(holds...)
-		time.Sleep(ttl)
-		mustBe(w, hasCome(w, done), nil)
-		w.empty()
-	})
 }
