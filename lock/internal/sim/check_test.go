@@ -186,7 +186,7 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 		if overtaken {
 			s.violatedLocked("%s is told that it unlocked %s, but its token %v was followed by %v", label, name, h.Token(), s.last[name])
 		}
-	case isOne(err, lock.ErrTaken, lock.ErrRemoved) && !errors.Is(err, lock.ErrAttached) && !s.mayBeBroken(h, err):
+	case isOne(err, lock.ErrTaken, lock.ErrRemoved) && !errors.As(err, &unconfirmed) && !errors.Is(err, lock.ErrAttached) && !s.mayBeBroken(h, err):
 		s.violatedLocked("%s: no client does that here: %v", label, err)
 	case errors.Is(err, lock.ErrMaxHold):
 		s.tally.count("holds ended by max_hold", 1)

@@ -57,7 +57,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, one step, label stri
 		if h.Name() == pages || h.Name() == slots {
 			p.tally.count("detached from shared locks", 1)
 		}
-	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.Is(err, lock.ErrAttached) && !p.mayBeBroken(h, err):
+	case isOne(err, lock.ErrRemoved, lock.ErrTaken) && !errors.As(err, &unconfirmed) && !errors.Is(err, lock.ErrAttached) && !p.mayBeBroken(h, err):
 		p.violatedLocked("%s: no client does that here: %v", label, err)
 	case !isOne(err, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !errors.As(err, &unconfirmed), p.quiet() && !isOne(err, lock.ErrMaxHold, lock.ErrClosed):
 		p.violatedLocked("%s: detach %s: %v", label, h.Name(), err)
@@ -127,7 +127,7 @@ func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *cli
 		p.violated("%s: nothing went wrong, and %v", label, err)
 	case errors.Is(err, lock.ErrAttached):
 		p.count("attached too late")
-	case errors.Is(err, lock.ErrRemoved):
+	case errors.Is(err, lock.ErrRemoved) && ctx.Err() == nil:
 		p.count("came back too late")
 	case err == nil && ticket.Expires().IsZero():
 		p.count("attached to what was not detached")
