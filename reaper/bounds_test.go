@@ -83,7 +83,8 @@ func TestReadsInFlight(t *testing.T) {
 }
 
 // TestDenialIsLoggedOnce: a denial is logged once when it appears, and once when it ends. A denied
-// delete, and a parent that stays because of the denied delete, do not count as missed.
+// delete, and a parent that stays because of the denied delete, do not count as missed. What is not
+// denied is deleted.
 func TestDenialIsLoggedOnce(t *testing.T) {
 	const appears, goes = "denied by an ACL: the node is left alone, and logged once", "denied no more: the ACL lets us now, or the node has gone"
 	simulate(t, func(w *world) {
@@ -100,22 +101,29 @@ func TestDenialIsLoggedOnce(t *testing.T) {
 		w.create(z, "/locks/undeletable", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0, mine, read)
 		record := znode.Record{Owner: "dead", TTL: 1}
 		stuck := w.create(z, "/locks/undeletable/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(record.Encode()), zk.FlagSequence)
+		w.create(z, "/locks/unread", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+		unread := w.create(z, "/locks/unread/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(record.Encode()), zk.FlagSequence, mine)
+		w.dead(z, "a")
+		w.dead(z, "z")
 		time.Sleep(ttl + grace + orphan)
 		stop := w.run(r)
 		defer stop()
 		time.Sleep(10 * time.Minute)
 		paths := func(msg string) (paths []any) {
 			for _, line := range w.lines(msg) {
-				paths = append(paths, line["path"])
+				paths = append(paths, fmt.Sprint(line["what"], " ", line["path"]))
 			}
 			return paths
 		}
-		want := []any{stuck, "/locks/unlisted-w", "/locks/unlisted-x", "/locks/unlisted-y"}
+		want := []any{"delete " + stuck, "list /locks/unlisted-w", "list /locks/unlisted-x", "list /locks/unlisted-y", "read " + unread}
 		if got := paths(appears); !slices.Equal(got, want) {
 			t.Errorf("told of %v, want %v", got, want)
 		}
 		reports := r.Monitor().Status().Reports
-		if c := reports[len(reports)-1].Total; c.Denied != 4 || c.Missed != 0 || c.Expired != 1 || c.Deleted != 0 {
+		if c := reports[1].Total; c.Denied != 5 || c.Deleted != 4 {
+			t.Errorf("the first of these sweeps counted %+v, and left %q", c, w.paths())
+		}
+		if c := reports[len(reports)-1].Total; c.Denied != 5 || c.Missed != 0 || c.Expired != 1 || c.Deleted != 0 {
 			t.Errorf("counted %+v", c)
 		}
 		if got := paths(goes); len(got) != 0 {
@@ -128,11 +136,11 @@ func TestDenialIsLoggedOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Minute)
-		if got, want := paths(goes), []any{stuck, "/locks/unlisted-x"}; !slices.Equal(got, want) {
+		if got, want := paths(goes), []any{"delete " + stuck, "list /locks/unlisted-x"}; !slices.Equal(got, want) {
 			t.Errorf("told that it is over: %v, want %v", got, want)
 		}
-		if n := len(paths(appears)); n != 4 {
-			t.Errorf("told of %d denied nodes, want 4", n)
+		if n := len(paths(appears)); n != 5 {
+			t.Errorf("told of %d denied nodes, want 5", n)
 		}
 	})
 }

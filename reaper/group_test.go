@@ -152,32 +152,34 @@ func TestHangingSweepIsOverdue(t *testing.T) {
 // TestSweepUsesOneConfiguration: a sweep that was due before a reload, and begins after it, uses only
 // the old configuration.
 func TestSweepUsesOneConfiguration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := holding(t, "held")
-		options := func(name, match string) Options {
-			set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern(match), Policy: lock.Policy{Name: name}})
+	for _, match := range []string{"*", "other/*"} { // what the configuration after it matches
+		synctest.Test(t, func(t *testing.T) {
+			c := holding(t, "held")
+			options := func(name, match string) Options {
+				set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern(match), Policy: lock.Policy{Name: name}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return Options{Policies: set}
+			}
+			r, err := New(c, options("before", "*"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			return Options{Policies: set}
-		}
-		r, err := New(c, options("before", "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var report Report
-		r.monitor.Observe(func(last Report) { report = last })
-		before := r.setup.Load()
-		r.monitor.schedules(before.groups)
-		if err := r.Reload(options("after", "other/*")); err != nil {
-			t.Fatal(err)
-		}
-		r.monitor.schedules(r.setup.Load().groups)
-		r.scheduled(t.Context(), before, before.groups[0])
-		if !report.Complete || report.Total.Locks != 1 || report.Policies["before"] == nil || report.Policies["after"] != nil {
-			t.Errorf("%+v", report)
-		}
-	})
+			var report Report
+			r.monitor.Observe(func(last Report) { report = last })
+			before := r.setup.Load()
+			r.monitor.schedules(before.groups)
+			if err := r.Reload(options("after", match)); err != nil {
+				t.Fatal(err)
+			}
+			r.monitor.schedules(r.setup.Load().groups)
+			r.scheduled(t.Context(), before, before.groups[0])
+			if !report.Complete || report.Total.Locks != 1 || report.Policies["before"] == nil || report.Policies["after"] != nil {
+				t.Errorf("%s: %+v", match, report)
+			}
+		})
+	}
 }
 
 // TestMonitorIsSafe: a monitor is safe for concurrent use, and keeps at most KeptReports reports.

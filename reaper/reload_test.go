@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,40 +29,6 @@ func (w *world) namedFor(name, match string) *policy.Set {
 		w.Fatal(err)
 	}
 	return set
-}
-
-// TestReloadWhileASweepBegins: a sweep uses the policies of one configuration, either the old or
-// the new one.
-func TestReloadWhileASweepBegins(t *testing.T) {
-	simulate(t, func(w *world) {
-		if _, err := w.dial("service").Mutex("held").Lock(w.ctx); err != nil {
-			t.Fatal(err)
-		}
-		sets := []*policy.Set{w.named("first"), w.named("second")}
-		r := w.reaper("reaper", reaper.Options{Policies: sets[0], Schedule: "@every 1s"})
-		var mu sync.Mutex
-		sweeps := 0
-		r.Monitor().Observe(func(report reaper.Report) {
-			mu.Lock()
-			defer mu.Unlock()
-			if sweeps++; report.Complete && (report.Total.Locks != 1 || len(report.Policies) != 1) {
-				t.Errorf("a sweep saw %d locks by policies %v", report.Total.Locks, report.Policies)
-			}
-		})
-		defer w.run(r)()
-		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
-		for i := range 100 {
-			if err := r.Reload(reaper.Options{Policies: sets[i%2], Schedule: "@every 1s"}); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second) // until a sweep is due
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if sweeps < 50 {
-			t.Errorf("%d sweeps, want about 100", sweeps)
-		}
-	})
 }
 
 // TestReloadOfASchedule: while a sweep runs, no other sweep of the same policies begins by the new

@@ -60,7 +60,7 @@ func (w *world) run(r *reaper.Reaper) (stop func()) {
 }
 
 // TestFrozenFor17Seconds: an outage of 17 s has one log line when the session is lost, and one when it
-// is back. The status shows the outage.
+// is back. The status shows the outage. After it the reaper sweeps.
 func TestFrozenFor17Seconds(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
@@ -80,6 +80,11 @@ func TestFrozenFor17Seconds(t *testing.T) {
 		s := r.Monitor().Status()
 		if s.State != reaper.Active || !s.Session.Connected || s.Session.Away < 5 || s.Session.Away > 25 {
 			t.Errorf("after it: %+v", s)
+		}
+		w.dead(w.raw("others"), "a")
+		time.Sleep(2 * time.Minute)
+		if got := w.paths(); slices.Contains(got, "/a") {
+			t.Errorf("left after the outage: %q", got)
 		}
 		stop()
 	})

@@ -463,42 +463,6 @@ func TestWalkersShareASample(t *testing.T) {
 	})
 }
 
-func TestDeniedNodesStopNothingElse(t *testing.T) {
-	simulate(t, func(w *world) {
-		z := w.raw("others")
-		if err := z.AddAuth("digest", []byte("u:p")); err != nil {
-			t.Fatal(err)
-		}
-		r := w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
-		mine := func(perms int32) zk.ACL { return zk.DigestACL(perms, "u", "p")[0] }
-		all := zk.WorldACL(zk.PermAll)[0]
-		w.create(z, "/locks/unlisted", "", 0, mine(zk.PermAll))
-		w.create(z, "/locks/undeletable", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0,
-			mine(zk.PermAll), zk.WorldACL(zk.PermRead)[0])
-		record := znode.Record{Owner: "dead", TTL: 1}
-		prefix := znode.Prefix(znode.NewID(), znode.Exclusive)
-		stuck := w.create(z, "/locks/undeletable/"+prefix, string(record.Encode()), zk.FlagSequence, all)
-		w.create(z, "/locks/unread", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0, all)
-		unread := w.create(z, "/locks/unread/"+prefix, string(record.Encode()), zk.FlagSequence, mine(zk.PermAll))
-		w.dead(z, "a")
-		w.dead(z, "z")
-		time.Sleep(ttl + grace + orphan)
-		report := w.mustSweep(r)
-		var denied []string
-		for _, d := range report.Denied {
-			denied = append(denied, d.What+" "+d.Path)
-		}
-		slices.Sort(denied)
-		if want := []string{"delete " + stuck, "list /locks/unlisted", "read " + unread}; !slices.Equal(denied, want) || report.Total.Denied != 3 {
-			t.Errorf("denied %q, want %q", denied, want)
-		}
-		if report.Total.Deleted != 4 {
-			t.Errorf("deleted %d nodes of the other locks, want 4; left %q", report.Total.Deleted, w.paths())
-		}
-	})
-}
-
 func TestOneActiveReaper(t *testing.T) {
 	simulate(t, func(w *world) {
 		first, second := w.reaper("first", reaper.Options{Schedule: "@every 1m"}), w.reaper("second", reaper.Options{Schedule: "@every 1m"})
@@ -557,39 +521,6 @@ func TestSweepThatLosesItsHold(t *testing.T) {
 	})
 }
 
-func TestRunOutlivesAnOutage(t *testing.T) {
-	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Schedule: "@every 5s"})
-		ctx, stop := context.WithCancel(w.ctx)
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx) }()
-		time.Sleep(time.Second)
-		server := w.Servers()[0]
-		if err := w.Stop(server); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Minute)
-		if err := w.Start(server); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		w.dead(z, "a")
-		time.Sleep(2 * time.Minute)
-		if got := w.paths(); slices.Contains(got, "/a") {
-			t.Errorf("left after the outage: %q", got)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		time.Sleep(2 * time.Second) // the parent of the reaper's lock is deleted a second after the last use
-		if got := w.paths(); len(got) != 1 {
-			t.Errorf("left by the reaper: %q", got)
-		}
-	})
-}
-
 // TestPoliciesHaveTheirSchedules: each policy is swept by its own schedule; without one, by the
 // reaper's.
 func TestPoliciesHaveTheirSchedules(t *testing.T) {
@@ -622,44 +553,6 @@ func TestPoliciesHaveTheirSchedules(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if got, want := there(), []string{"/seldom/1"}; !slices.Equal(got, want) {
 			t.Errorf("after ten minutes: %q, want %q", got, want)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// TestSweepsDoNotOverlap: if a sweep takes longer than the interval of its schedule, the next sweeps
-// are skipped, and the log reports them. Later sweeps run again.
-func TestSweepsDoNotOverlap(t *testing.T) {
-	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s", Concurrency: 1})
-		var listing, most atomic.Int32
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks"}) {
-				most.Store(max(most.Load(), listing.Add(1)))
-				time.AfterFunc(3*time.Second-time.Millisecond, func() { listing.Add(-1) }) // before its reply
-				return locktest.Fault{Delay: 3 * time.Second}                              // short enough to keep the connection
-			}
-			return locktest.Fault{}
-		})
-		ctx, stop := context.WithCancel(w.ctx)
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx) }()
-		time.Sleep(time.Minute)
-		if most.Load() != 1 {
-			t.Errorf("%d sweeps at once, want one", most.Load())
-		}
-		if !strings.Contains(w.logged(), "this one is skipped") {
-			t.Error("a skipped sweep is not logged")
-		}
-		w.Intercept(nil)
-		w.dead(z, "a")
-		time.Sleep(time.Minute)
-		if got := w.paths(); slices.Contains(got, "/a") {
-			t.Errorf("not swept after the slow ones: %q", got)
 		}
 		stop()
 		if err := <-ended; err != nil {
