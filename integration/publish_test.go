@@ -52,40 +52,6 @@ func TestDependabotKnowsEachModule(t *testing.T) {
 	}
 }
 
-// TestIssueForms: the forms have what GitHub demands, and no two inputs of one have the same id.
-func TestIssueForms(t *testing.T) {
-	forms := 0
-	for _, file := range glob(t, "../.github/ISSUE_TEMPLATE/*.yml") {
-		if filepath.Base(file) == "config.yml" {
-			continue
-		}
-		forms++
-		var form struct {
-			Name, Description string
-			Labels            []string
-			Body              []struct {
-				Type, ID    string
-				Attributes  struct{ Label, Value, Description, Placeholder, Render string }
-				Validations struct{ Required bool }
-			}
-		}
-		decodeYAML(t, file, &form)
-		if form.Name == "" || form.Description == "" || len(form.Body) == 0 {
-			t.Errorf("%s: no name, description or body", file)
-		}
-		ids := map[string]bool{}
-		for _, input := range form.Body {
-			if text := input.Type == "markdown"; text != (input.Attributes.Label == "") || text != (input.Attributes.Value != "") || !text && (input.ID == "" || ids[input.ID]) {
-				t.Errorf("%s: %+v", file, input)
-			}
-			ids[input.ID] = true
-		}
-	}
-	if forms != 3 {
-		t.Errorf("%d forms", forms)
-	}
-}
-
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
