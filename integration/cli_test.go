@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,27 +25,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"golang.org/x/sys/unix"
 )
-
-// programs builds the programs and returns their folder.
-func programs(t *testing.T) (bin string) {
-	t.Helper()
-	bin = t.TempDir()
-	// The go command caches test results, and does not see that this test depends on the programs.
-	// It does see the files that a test opens or lists.
-	if err := filepath.WalkDir("../cmd", func(path string, d fs.DirEntry, err error) error {
-		if err == nil {
-			_, err = os.Stat(path)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/holdfast", "../cmd/reaper")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
-}
 
 // TestCommandLine runs the tests that need the programs, which it builds once.
 func TestCommandLine(t *testing.T) {
@@ -92,6 +70,13 @@ func TestCommandLine(t *testing.T) {
 		"ReaperDaemon":    testReaperDaemon,
 		"ReaperOutage":    testReaperOutage,
 		"ReaperPage":      testReaperPage,
+		"Reload":          testReaperReload,
+		"Replaced":        testReaperConfigReplaced,
+		"Roots":           testReaperRoots,
+		"RootsChange":     testReaperRootsChange,
+		"Credentials":     testReaperCredentials,
+		"Pipe":            testReaperPipe,
+		"Bar":             testReaperBar,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

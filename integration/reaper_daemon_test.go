@@ -18,37 +18,9 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/history/audit"
-	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
-
-// TestReaperService runs the tests of the reaper's program as a service.
-func TestReaperService(t *testing.T) {
-	t.Parallel()
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/reaper").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for name, test := range map[string]func(t *testing.T, bin string){
-		"Frozen":      testReaperFrozen,
-		"TakeOver":    testReaperTakeOver,
-		"Reload":      testReaperReload,
-		"Replaced":    testReaperConfigReplaced,
-		"Roots":       testReaperRoots,
-		"RootsChange": testReaperRootsChange,
-		"Credentials": testReaperCredentials,
-		"Pipe":        testReaperPipe,
-		"Bar":         testReaperBar,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, bin)
-		})
-	}
-}
 
 // logged returns the lines of the program's log that have the message.
 func (p *program) logged(msg string) (lines []map[string]any) {
@@ -80,123 +52,12 @@ func (p *program) end() {
 }
 
 const (
-	saysLost     = "session with ZooKeeper lost: this reaper sweeps nothing until it is back"
-	saysBack     = "session with ZooKeeper is back"
 	saysStarted  = "reaper started"
-	saysActive   = "active: sweeping by schedule"
 	saysReloaded = "configuration reloaded: it is in force"
 	saysInPart   = "configuration reloaded in part: the rest takes a restart"
 	saysTheSame  = "configuration read again: nothing is different"
 	saysRefused  = "the new configuration is refused; the one before stays in force"
 )
-
-// testReaperFrozen: when the server is frozen for 17 seconds, as by a long garbage collection, the
-// reaper logs that its session is lost, and later that the session is back. It stops without an
-// error although the server is killed.
-func testReaperFrozen(t *testing.T, bin string) {
-	s := zkserver.ForTest(t, zkserver.Options{})
-	b := on(t, []string{s.Addr()})
-	c := newReaper(b, bin)
-	c.configure(fmt.Sprintf("zookeeper: {session_timeout: 10s}\npolicies: [{name: all, match: \"**\", ttl: %v, orphan_after: 1s}]\nreaper: {schedule: \"@every 1s\"}\n", long))
-	p := c.start()
-	line := p.logs(saysStarted)
-	if line["state"] != "active" || line["root"] != b.root || line["configuration"] == "" || line["version"] == "" ||
-		fmt.Sprint(line["servers"]) != fmt.Sprint(b.servers) || fmt.Sprint(line["schedules"]) != "[@every 1s]" {
-		t.Errorf("starts with %v", line)
-	}
-	if err := s.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	frozen := time.After(17 * time.Second) // wall clock: the server is frozen for longer than a session timeout
-	p.logs(saysLost)
-	<-frozen
-	if len(p.logged(saysBack)) > 0 {
-		t.Error("it says that the session is back while the server is frozen")
-	}
-	if err := s.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	if line := p.logs(saysBack); line["without_session"] == nil {
-		t.Errorf("%v", line)
-	}
-	b.eventually("the session is back", func() bool { return len(p.logged(saysLost)) == len(p.logged(saysBack)) })
-	s.Kill()
-	b.eventually("it notices", func() bool { return len(p.logged(saysLost)) > len(p.logged(saysBack)) })
-	p.signal(syscall.SIGTERM)
-	p.mustExit(0)
-	p.mustSay("stopped")
-	if err := s.Restart(b.ctx); err != nil {
-		t.Fatal(err)
-	}
-	b.client() // waits until the server answers again
-	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
-}
-
-// removeReaperLock deletes a reaper's lock that the reaper could not delete. It returns false if
-// the caller must try again.
-func (b *bench) removeReaperLock() bool {
-	b.Helper()
-	path := b.root + "/" + reaper.DefaultLock
-	zkserver.Root(b, path, audit.Purge)
-	children, _, err := b.raw.Children(path)
-	if err == zk.ErrNoNode {
-		return true
-	}
-	for _, child := range children {
-		if _, anchor := znode.AnchorOf(child); anchor {
-			continue
-		}
-		if err := b.raw.Delete(path+"/"+child, -1); err != nil && err != zk.ErrNoNode {
-			b.Fatal(err)
-		}
-	}
-	err = b.deleteEmpty(path)
-	return err == nil || err == zk.ErrNoNode
-}
-
-// testReaperTakeOver: when the active one of three reapers is killed, exactly one of the others
-// becomes active after TTL and grace, and sweeps.
-func testReaperTakeOver(t *testing.T, bin string) {
-	b := onShared(t)
-	c := newReaper(b, bin)
-	c.configure(fmt.Sprintf(`
-zookeeper: {session_timeout: %v}
-policies:
-  - {name: reapers, match: holdfast-reaper, ttl: %v, grace: %v}
-  - {name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}
-reaper: {schedule: "@every 1s"}
-`, programSession, ttl, grace, long, grace))
-	var all []*program
-	for range 3 {
-		all = append(all, c.start())
-	}
-	states := func() map[any]*program {
-		by := map[any]*program{}
-		for _, p := range all {
-			if lines := p.logged(saysStarted); len(lines) > 0 {
-				by[lines[0]["state"]] = p
-			}
-		}
-		return by
-	}
-	b.eventually("all have started", func() bool {
-		return !slices.ContainsFunc(all, func(p *program) bool { return len(p.logged(saysStarted)) == 0 })
-	})
-	active := states()["active"]
-	if active == nil || states()["standby"] == nil {
-		t.Fatal("there must be one that is active, and others that stand by")
-	}
-	b.eventually("all have an entry", func() bool { return len(b.children(reaper.DefaultLock)) == 3 })
-	active.Kill()
-	b.overdue(b.client(), reaper.DefaultLock, 0) // now the killed reaper's lease has expired
-	others := slices.DeleteFunc(slices.Clone(all), func(p *program) bool { return p == active })
-	b.eventually("another one is active", func() bool { return len(others[0].logged(saysActive))+len(others[1].logged(saysActive)) == 1 })
-	b.abandon("left")
-	b.eventually("it sweeps", func() bool { return !slices.Contains(b.nodes(), b.root+"/left") })
-	for _, p := range others {
-		p.end()
-	}
-}
 
 // policiesOf returns a configuration that sweeps the locks below a name each second, and all other
 // locks once a day.

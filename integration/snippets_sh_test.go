@@ -43,7 +43,7 @@ type rule struct {
 }
 
 var rules = []rule{
-	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
+	{`^make `, nil, "it runs for minutes: TestDocsNameWhatIsThere checks that the target is there, and CI runs it"},
 	{`^go (mod (init|edit -replace|tidy)|run \.$)`, nil, "it is for the reader's module; TestProgramOfREADME builds one"},
 	{`^go run \./lock/examples/`, (*console).programs, "it runs until it is stopped: the tests of lock/examples run it"},
 	{`^(git clone https://github\.com/holdfast-io/holdfast|cd holdfast)$`, nil, "the repository is here already"},
@@ -105,12 +105,7 @@ func newConsole(t *testing.T) *console {
 	t.Cleanup(cancel)
 	server := zkserver.AddrForTest(t, zkserver.Options{})
 	c := &console{T: t, ctx: ctx, dir: t.TempDir(), cluster: server, held: make(chan struct{})}
-	bin := t.TempDir()
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/holdfast", "../cmd/reaper")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	c.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), zkserver.EnvServers+"="+server)
+	c.env = append(os.Environ(), "PATH="+programs(t)+":"+os.Getenv("PATH"), zkserver.EnvServers+"="+server)
 	for _, name := range scripts {
 		c.write(name, "#!/bin/sh\n", 0o700)
 	}
@@ -279,16 +274,6 @@ func (c *console) daemon(command string) error {
 	}
 	if err := errors.Join(err, stopped, end); err != nil {
 		return fmt.Errorf("%w\n%s%s", err, said, rest)
-	}
-	return nil
-}
-
-// target checks that make has the target.
-func (c *console) target(command string) error {
-	cmd := c.command("make --dry-run " + strings.TrimPrefix(command, "make "))
-	cmd.Dir = ".."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
 }
