@@ -3,8 +3,11 @@ package integration_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,15 +15,27 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestReconnectWithManyWatches: a client whose watches do not fit into one request of the server
-// reconnects to its session, and none of its waiters misses an unlock. go-zookeeper sends all
-// watches again in requests of up to 128 kB; this server accepts 50 kB.
-func TestReconnectWithManyWatches(t *testing.T) {
+// TestServerThatLimitsRequestSize: a server closes the connection of a client that sends more than
+// 50 kB at once. The renewals of 100 holds, with 200 kB, are sent without a reconnect. A client
+// whose watches do not fit into one request reconnects to its session, and none of its waiters
+// misses an unlock: go-zookeeper sends all watches again in requests of up to 128 kB.
+func TestServerThatLimitsRequestSize(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=50000"}})
 	b := on(t, []string{s.Addr()})
+	var dials atomic.Int32
+	dialer := func(network, address string, timeout time.Duration) (net.Conn, error) {
+		dials.Add(1)
+		return net.DialTimeout(network, address, timeout)
+	}
 	var tap zkserver.Tap
-	holder, waiter := b.client(), b.client(lock.WithDialer(tap.Dial), lock.WithSessionTimeout(time.Minute))
+	holder := b.client(lock.WithSessionTimeout(time.Minute), lock.WithDialer(dialer))
+	dials.Store(0)
+	b.extendMany(holder)
+	if n := dials.Load(); n != 0 {
+		t.Errorf("%d more connections", n)
+	}
+	waiter := b.client(lock.WithDialer(tap.Dial), lock.WithSessionTimeout(time.Minute))
 	mine := b.lock(waiter, "mine", lock.WithTTL(long))
 	const waits = 300
 	holds := make([]*lock.Hold, waits)
@@ -54,6 +69,28 @@ func TestReconnectWithManyWatches(t *testing.T) {
 		t.Errorf("session %#x became %#x", session, id)
 	}
 	b.unlock(mine)
+}
+
+// extendMany extends 100 holds at once, whose records have 2 kB each.
+func (b *bench) extendMany(c *lock.Client) {
+	b.Helper()
+	many := lock.WithMetadata(map[string]string{"job": strings.Repeat("x", 2000)})
+	var holds []*lock.Hold
+	for i := range 100 {
+		holds = append(holds, b.lock(c, fmt.Sprintf("y%d", i), many))
+	}
+	var extended sync.WaitGroup
+	for _, h := range holds {
+		extended.Go(func() {
+			if err := h.Extend(b.ctx, 2*long); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	extended.Wait()
+	for _, h := range holds {
+		b.unlock(h)
+	}
 }
 
 // TestServerWithoutItsData: if a server loses its data and refuses old clients, Check returns an
