@@ -20,140 +20,66 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestFreeLockIsOneRoundTripEachWay: Lock and Unlock of a free lock take one request and one
-// transaction each, and leave no node of the lock.
+// TestFreeLockIsOneRoundTripEachWay: Lock and Unlock of a free lock, and of eight free locks
+// together, take one request and one transaction each, and leave no node of the lock.
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
 	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // so long that no new session counts as a transaction
 	b.unlock(b.lock(c, "orders/42"))                         // creates the root and the ancestor
 	b.nodes()                                                // opens the bench's own session before the count
-	zxid := func() int64 {
-		z, err := s.Zxid(b.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return z
-	}
 	var unlocked time.Time
 	// A lock that is used again within a second keeps its parent. A second after the last use, one
 	// more transaction deletes the parent, so counts near that time prove nothing.
 	const soon = 500 * time.Millisecond
-	cycle := func(name string, again bool) (late bool) {
-		sent, txns := tap.Counts().Requests, zxid()
-		h := b.lock(c, name)
-		late = again && time.Since(unlocked) > soon // wall clock: a count that came too late is not judged
-		if n, m := tap.Counts().Requests-sent, zxid()-txns; !late && (n != 1 || m != 1) {
-			t.Errorf("Lock: %d requests, %d transactions; want one of each", n, m)
+	counted := func(what string, again bool, call func() error) (late bool) {
+		sent, zxid := tap.Counts().Requests, must(s.Zxid(b.ctx))(t)
+		if err := call(); err != nil {
+			t.Fatalf("%s: %v", what, err)
 		}
-		sent, txns = tap.Counts().Requests, zxid()
-		b.unlock(h)
-		unlocked = time.Now()
-		n, m := tap.Counts().Requests-sent, zxid()-txns
-		late = late || again && time.Since(unlocked) > soon // wall clock: a count that came too late is not judged
+		n, m := tap.Counts().Requests-sent, must(s.Zxid(b.ctx))(t)-zxid
+		late = again && time.Since(unlocked) > soon // wall clock: a count that came too late is not judged
 		if !late && (n != 1 || m != 1) {
-			t.Errorf("Unlock: %d requests, %d transactions; want one of each", n, m)
+			t.Errorf("%s: %d requests, %d transactions; want one of each", what, n, m)
 		}
 		return late
 	}
+	cycle := func(again bool, names ...string) (late bool) {
+		var h interface{ Unlock() error }
+		late = counted("Lock", again, func() (err error) {
+			if len(names) > 1 {
+				h, err = c.All(names).Lock(b.ctx)
+			} else {
+				h, err = c.Mutex(names[0]).Lock(b.ctx)
+			}
+			return err
+		})
+		return counted("Unlock", again, func() error {
+			defer func() { unlocked = time.Now() }()
+			return h.Unlock()
+		}) || late
+	}
 	above := []string{b.root + "/orders"}
 	for i := range 10 {
-		cycle(fmt.Sprintf("orders/%d", i), false)
+		cycle(false, fmt.Sprintf("orders/%d", i))
 		if left := b.nodes(); !slices.Equal(left, above) {
 			t.Errorf("after Unlock there is %q", left)
 		}
 	}
+	for i := range 5 {
+		var names []string
+		for j := range 8 {
+			names = append(names, fmt.Sprintf("orders/%d-%d", i, j))
+		}
+		cycle(false, names...)
+	}
 	for inTime := 0; inTime < 10; {
-		if !cycle("orders/42", true) {
+		if !cycle(true, "orders/42") {
 			inTime++
 		}
 	}
 	b.eventually("a lock that was taken again and again leaves nothing", func() bool { return slices.Equal(b.nodes(), above) })
 	b.prune("orders")
-}
-
-func TestThousandCyclesLeaveNothing(t *testing.T) {
-	t.Parallel()
-	b := onShared(t)
-	c := b.client()
-	var last lock.Token
-	for range 1000 {
-		h := b.lock(c, "cycle")
-		if h.Token().Compare(last) <= 0 {
-			t.Fatalf("token %v after %v", h.Token(), last)
-		}
-		last = h.Token()
-		b.unlock(h)
-	}
-	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 })
-}
-
-// TestSessionExpiryIsNoLoss: a hold survives the end of its client's sessions, and no other client
-// enters. With zk.Lock, for comparison, a second client enters when the holder's session ends.
-func TestSessionExpiryIsNoLoss(t *testing.T) {
-	t.Parallel()
-	b := onShared(t)
-
-	first, second := new(zkserver.Tap), new(zkserver.Tap)
-	a, z := b.connect(first), b.connect(second)
-	b.create(b.root, "", 0)
-	zkFirst := zk.NewLock(a, b.root+"/zk", zk.WorldACL(zk.PermAll))
-	if err := zkFirst.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	entered := make(chan error, 1)
-	go func() { entered <- zk.NewLock(z, b.root+"/zk", zk.WorldACL(zk.PermAll)).Lock() }()
-	b.eventually("the second client queues", func() bool {
-		children, _, _ := b.raw.Children(b.root + "/zk")
-		return len(children) == 2
-	})
-	b.expire(first)
-	if err := <-entered; err != nil {
-		t.Fatalf("the second client of zk.Lock: %v", err)
-	}
-	if err := z.Delete(b.root+"/zk/"+b.children("zk")[0], -1); err != nil {
-		t.Fatal(err)
-	}
-	b.prune("zk")
-
-	c, tap := b.tapped(lock.WithTTL(longTTL))
-	other := b.client()
-	h := b.lock(c, "ours")
-	waits := make(chan *lock.Hold, 1)
-	go func() { waits <- b.lock(other, "ours") }()
-	b.eventually("the second client queues", func() bool { return len(b.children("ours")) == 2 })
-	for range 3 {
-		before, _, _ := tap.Session()
-		b.expire(tap)
-		b.eventually("there is a new session", func() bool { id, _, ok := tap.Session(); return ok && id != before })
-		renewals := b.version(h)
-		b.eventually("the new session renews the hold", func() bool { return b.version(h) > renewals })
-	}
-	select {
-	case <-waits:
-		t.Fatal("a second client is in")
-	case <-h.Context().Done():
-		t.Fatalf("the hold was lost: %v", h.Err())
-	// wall clock: that the hold is not lost is no event
-	case <-time.After(longTTL + grace):
-	}
-	if h.Remaining() == 0 {
-		t.Error("the hold is not valid any more")
-	}
-	b.unlock(h)
-	b.unlock(<-waits)
-}
-
-// version returns the version of the hold's entry; -1 if the entry was deleted.
-func (b *bench) version(h *lock.Hold) int32 {
-	exists, stat, err := b.raw.Exists(h.EntryPath())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if !exists {
-		return -1
-	}
-	return stat.Version
 }
 
 // children lists the children of a lock's node, without the anchor.
@@ -288,40 +214,6 @@ func indexes[T any](s []T) []int {
 	return is
 }
 
-// TestServerRestartedUnderHolderAndWaiters: two restarts of the only server cost neither the hold
-// nor the waiters' turns.
-func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
-	t.Parallel()
-	s := zkserver.ForTest(t, zkserver.Options{})
-	b := on(t, []string{s.Addr()})
-	var r room
-	h := b.lock(b.client(), "x")
-	leave := r.enter(h.Token())
-	var waits sync.WaitGroup
-	for range 4 {
-		c := b.client()
-		waits.Go(func() {
-			h := b.lock(c, "x")
-			defer b.unlock(h)
-			defer r.enter(h.Token())()
-		})
-	}
-	b.eventually("all queue", func() bool { return len(b.children("x")) == 5 })
-	for range 2 {
-		s.Kill()
-		if err := s.Restart(b.ctx); err != nil {
-			t.Fatal(err)
-		}
-		if h.Remaining() == 0 {
-			t.Fatalf("the restart cost the hold: %v", h.Err())
-		}
-	}
-	leave()
-	b.unlock(h)
-	waits.Wait()
-	r.check(t)
-}
-
 // TestKilledHolder: after a holder was killed, the next client enters when the lease and the grace
 // have passed, not before, with a higher token. The next client purges the killed holder's entry.
 func TestKilledHolder(t *testing.T) {
@@ -364,25 +256,6 @@ func (b *bench) first(name string) string {
 	return names[0].Node
 }
 
-// TestUnusedLockIsSwept: if no client uses the lock of a killed holder again, the scheduled reaper
-// deletes the lock.
-func TestUnusedLockIsSwept(t *testing.T) {
-	t.Parallel()
-	b := onShared(t)
-	dead := b.holder("a/b/c")
-	dead.says("held")
-	dead.Kill()
-	r := b.reaper(time.Second)
-	ctx, stop := context.WithCancel(b.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 3 }) // the reaper's own lock remains: its parent, anchor and entry
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
 // policies returns a set with one policy for all locks.
 func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 	b.Helper()
@@ -415,71 +288,6 @@ func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 		b.Fatal(err)
 	}
 	return r
-}
-
-func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
-	t.Parallel()
-	b := onShared(t)
-	c := b.client()
-	h := b.lock(c, "x")
-	var waits sync.WaitGroup
-	for i := range 50 {
-		waits.Go(func() {
-			ctx, cancel := context.WithTimeout(b.ctx, time.Duration(i)*10*time.Millisecond) // wall clock: waiters give up at many moments
-			defer cancel()
-			if i%2 == 0 {
-				time.AfterFunc(time.Duration(i)*7*time.Millisecond, cancel) // wall clock: waiters give up at many moments
-			}
-			_, err := c.Mutex("x").Lock(ctx)
-			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-				t.Errorf("Lock = %v", err)
-			}
-		})
-	}
-	waits.Wait()
-	b.eventually("only the holder's entry is left", func() bool { return len(b.children("x")) == 1 })
-	b.unlock(h)
-	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 }) // the parent of a busy lock is deleted after a while
-}
-
-// TestForeignPathIsRefused: a lock on a foreign path fails with ErrForeign, or with ErrKind on the
-// path of a lock of another kind. The error names the path. The node keeps its data and its Stat.
-func TestForeignPathIsRefused(t *testing.T) {
-	t.Parallel()
-	b := onShared(t)
-	c := b.client()
-	b.create(b.root, "", 0)
-	for name, want := range map[string]error{
-		"data":      lock.ErrForeign,
-		"newer":     lock.ErrForeign,
-		"ephemeral": lock.ErrForeign,
-		"kind":      lock.ErrKind,
-	} {
-		data, flags := map[string]string{
-			"data": "10.0.0.1", "newer": `{"holdfast":7,"kind":"mutex"}`, "kind": `{"holdfast":2,"kind":"semaphore"}`,
-		}[name], int32(0)
-		if name == "ephemeral" {
-			flags = zk.FlagEphemeral
-		}
-		b.create(b.root+"/"+name, data, flags)
-		before, stat, err := b.raw.Get(b.root + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if _, err := c.Mutex(name).Lock(b.ctx); !errors.Is(err, want) || !strings.Contains(err.Error(), b.root+"/"+name) {
-				t.Errorf("Lock on %s = %v, want %v and the path", name, err, want)
-			}
-			if _, err := c.Mutex(name).TryLock(b.ctx); !errors.Is(err, want) {
-				t.Errorf("TryLock on %s = %v, want %v", name, err, want)
-			}
-		}
-		after, now, err := b.raw.Get(b.root + "/" + name)
-		if err != nil || string(after) != string(before) || *now != *stat {
-			t.Errorf("%s was changed: %q %+v, was %q %+v; %v", name, after, now, before, stat, err)
-		}
-		b.prune(name)
-	}
 }
 
 // TestParentDeletedUnderContenders: while a client deletes every parent that it finds empty, with
@@ -647,23 +455,4 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func TestDigest(t *testing.T) {
-	t.Parallel()
-	b := onShared(t)
-	c := b.client(lock.WithDigest("shop", "secret"))
-	h := b.lock(c, "a/x")
-	acl, _, err := b.raw.GetACL(h.EntryPath())
-	if !errors.Is(err, zk.ErrNoAuth) && fmt.Sprint(acl) != fmt.Sprint(zk.DigestACL(zk.PermAll, "shop", "secret")) {
-		t.Errorf("the entry's ACL is %v, %v", acl, err)
-	}
-	if _, err := b.client().Mutex("a/x").Lock(b.ctx); !errors.Is(err, lock.ErrDenied) {
-		t.Errorf("Lock without credentials = %v", err)
-	}
-	b.unlock(h)
-	if err := b.raw.AddAuth("digest", []byte("shop:secret")); err != nil {
-		t.Fatal(err)
-	}
-	b.prune("a")
 }
