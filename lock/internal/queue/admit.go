@@ -30,8 +30,8 @@ const (
 )
 
 // admit returns the next step of a contender at the position p, and the reason, for logs. Only
-// admit lets a contender enter; readers who share a held entry, local handoffs, and Attach continue an
-// entry that has entered. fresh is [lease.Entry.Fresh] of the contender's entry. If the entry
+// admit lets a contender enter, also one that attaches; readers who share a held entry, and local
+// handoffs, continue an entry that has entered. fresh is [lease.Entry.Fresh] of the contender's entry. If the entry
 // is not fresh, the contender does not enter, because other clients may have purged the entry.
 //
 // A missing predecessor alone proves nothing: its name may be a wrong prediction, or the server

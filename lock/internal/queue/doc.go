@@ -44,7 +44,8 @@
 //   - Z7: Sync lets a server catch up with the leader. It does not ask a quorum.
 //   - Z8: Persistent nodes outlive their session. A write can be applied after its connection has
 //     failed.
-//   - Z9: The counter of children ends at 2147483647, and repeats that number.
+//   - Z9: The counter of children ends at 2147483647. From ZooKeeper 3.6 on it repeats that number, and
+//     concurrent creates may turn it negative; before, it goes on from -2147483648.
 //
 // # Joining
 //
@@ -53,8 +54,8 @@
 //	... adopted  Check(anchor) Create(P/<gen>-lock-) Create(P/<random>) Delete(P/<random>) SetData(P)
 //
 // No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
-// nothing. The server refuses a join whose client is wrong about the parent. Of Holdfast's clients
-// none changes the parent's data while the anchor is there.
+// nothing. The server refuses a join whose client is wrong about the parent. While the anchor is there,
+// Holdfast writes the parent's data only as it is.
 //
 // A client that knows of no other client at the lock joins on the parent's version as its own last
 // join left it, or as it has read it. So data that another program writes there is not overwritten:
@@ -112,15 +113,16 @@
 // record shows the grant.
 //
 // Mutexes without priorities predict the predecessor: its sequence is one lower. So do semaphores with
-// more contenders than permits, and more than two. All other contenders list. A list that has the
+// more contenders than permits, and more than two, and a sequence above the number of permits. All other
+// contenders list. A list that has the
 // contender's own entry has every earlier entry that still exists (Z5). If the own entry is missing, the
 // contender syncs and lists again. Any other read proves something only if it is settled: the session of
 // the read had already written the own entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists. The grant is in the record 300 µs later, if the hold still
-// lasts: a leader's before it leads, a reader's or that of an entry that joined alone with the next
-// renewal.
+// lasts. A leader's is there before it leads. That of an entry that has created its parent is there from
+// the beginning. A reader's, and that of another entry that joined alone, comes with the next renewal.
 //
 // A try, and a barging request, list before they join. They join only if no live contender is in the
 // way, and withdraw if they then have to wait. A barging waiter has no entry.
@@ -173,7 +175,7 @@
 // soon as the goroutines that run at this moment have submitted their parts; a full one goes at once.
 //
 //   - A refusal names one operation. Only its part is not applied; the others are sent again.
-//   - A part that creates or deletes a parent is the only one of its lock.
+//   - A part that creates or deletes a parent, or writes its anchor, is the only one of its lock.
 //   - A guess is a belief about a parent that was not read in this session, that of a join after a
 //     refusal, or a leaver's that it is alone. If one is refused, the parts that rest on other guesses
 //     are not applied either: joins read those parents at once; leaves and exchanges are sent again as
@@ -197,8 +199,8 @@
 //   - a purge: list.
 //
 // Only write.go and last.go of package lease write an entry's node. One write is in flight or in doubt
-// at a time, and the last one follows it: on v, or on v+1 behind it, and on any other version only after
-// a read. Operations that share a write's transaction have answers of their own:
+// at a time. The last one, which deletes or detaches, may be sent behind it: on the version v that is
+// known, or on v+1. It names any other version only after a read. Operations that share a write's transaction have answers of their own:
 //
 //   - a transaction of a hold is applied if the version rose by two. If the node has gone, it is in
 //     doubt.
@@ -225,10 +227,11 @@
 //
 // # The goroutines of a client
 //
-// Package place decides on local handoffs. An entry is continued only if its lease is fresh. Inside the
-// window it is passed on, once no write of it is in flight; an unlock after that exchanges it for an
-// entry at the end of the queue. No timer ends the window, because an unlock comes first. Behind a
-// hold of a second the first waiting goroutine joins while the entry is still held.
+// Package place decides on local handoffs, which exist in memory alone. An entry is continued only if
+// its lease is fresh. An unlock inside the window passes it on: at once, or when the write in flight is
+// answered, and if the window ends before, the entry leaves. An unlock after the window exchanges it for
+// an entry at the end of the queue. Behind a hold of a second the first waiting goroutine joins while the
+// entry is still held.
 //
 //	one for the client     the keeper, which renews; watchSession; the inbox and the tidier while there
 //	                       is work; those of observers and logs; the connection's own
@@ -238,7 +241,7 @@
 //	a shared transaction   commitGroups, until its reply; four at most, besides full ones and those sent again
 //	what has failed        one for each removal, search or detach that needs more than one attempt
 //
-// Those that send requests are counted in Options.Tasks, so Close waits for them.
+// Close waits for all that send requests: package zkconn counts its members, Options.Tasks the others.
 //
 // # Mutexes
 //
