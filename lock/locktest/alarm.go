@@ -1,7 +1,8 @@
 package locktest
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -10,8 +11,21 @@ type alarm struct {
 	e      *Ensemble
 	at     time.Time
 	number int64 // orders the alarms of one instant: the first one set goes off first
-	index  int   // index in the heap; -1: it went off, or was stopped
 	f      func()
+}
+
+// alarms has the alarms that are set, the next one last.
+type alarms struct {
+	list  []*alarm
+	set   int64 // number of alarms ever set
+	timer *time.Timer
+}
+
+// find returns the index of an alarm in the list, or the one at which it belongs.
+func (a *alarms) find(one *alarm) (int, bool) {
+	return slices.BinarySearchFunc(a.list, one, func(x, y *alarm) int {
+		return cmp.Or(y.at.Compare(x.at), cmp.Compare(y.number, x.number))
+	})
 }
 
 // after sets an alarm that calls f after the time d. All alarms share one timer, so events of the
@@ -19,25 +33,28 @@ type alarm struct {
 func (e *Ensemble) after(d time.Duration, f func()) *alarm {
 	e.alarms.set++
 	a := &alarm{e: e, at: time.Now().Add(d), number: e.alarms.set, f: f}
-	heap.Push(&e.alarms, a)
-	if a.index == 0 {
+	i, _ := e.alarms.find(a)
+	e.alarms.list = slices.Insert(e.alarms.list, i, a)
+	if i == len(e.alarms.list)-1 {
 		e.arm()
 	}
 	return a
 }
 
+// stop does nothing if the alarm went off, or was stopped before.
 func (a *alarm) stop() {
-	if a.index >= 0 {
-		heap.Remove(&a.e.alarms, a.index)
+	if i, ok := a.e.alarms.find(a); ok {
+		a.e.alarms.list = slices.Delete(a.e.alarms.list, i, i+1)
 	}
 }
 
-// arm sets the timer for the first alarm.
+// arm sets the timer for the next alarm.
 func (e *Ensemble) arm() {
-	if len(e.alarms.heap) == 0 || e.closed {
+	last := len(e.alarms.list) - 1
+	if last < 0 || e.closed {
 		return
 	}
-	d := time.Until(e.alarms.heap[0].at)
+	d := time.Until(e.alarms.list[last].at)
 	if e.alarms.timer == nil {
 		e.alarms.timer = time.AfterFunc(d, e.ring)
 	} else {
@@ -50,55 +67,21 @@ func (e *Ensemble) ring() {
 	e.lock()
 	defer e.unlock()
 	now := time.Now()
-	for !e.closed && len(e.alarms.heap) > 0 && !e.alarms.heap[0].at.After(now) {
-		heap.Pop(&e.alarms).(*alarm).f()
+	for !e.closed && len(e.alarms.list) > 0 {
+		next := e.alarms.list[len(e.alarms.list)-1]
+		if next.at.After(now) {
+			break
+		}
+		next.stop()
+		next.f()
 	}
 	e.arm()
 }
 
 // silence stops all alarms forever; the ensemble is closed.
 func (e *Ensemble) silence() {
-	for _, a := range e.alarms.heap {
-		a.index = -1
-	}
-	e.alarms.heap = nil
+	e.alarms.list = nil
 	if e.alarms.timer != nil {
 		e.alarms.timer.Stop()
 	}
-}
-
-// alarms is a heap of alarms by time.
-type alarms struct {
-	heap  []*alarm
-	set   int64 // number of alarms ever set
-	timer *time.Timer
-}
-
-func (a *alarms) Len() int { return len(a.heap) }
-
-func (a *alarms) Less(i, j int) bool {
-	x, y := a.heap[i], a.heap[j]
-	if x.at.Equal(y.at) {
-		return x.number < y.number
-	}
-	return x.at.Before(y.at)
-}
-
-func (a *alarms) Swap(i, j int) {
-	a.heap[i], a.heap[j] = a.heap[j], a.heap[i]
-	a.heap[i].index, a.heap[j].index = i, j
-}
-
-func (a *alarms) Push(x any) {
-	x.(*alarm).index = len(a.heap)
-	a.heap = append(a.heap, x.(*alarm))
-}
-
-func (a *alarms) Pop() any {
-	last := len(a.heap) - 1
-	x := a.heap[last]
-	a.heap[last] = nil
-	a.heap = a.heap[:last]
-	x.index = -1
-	return x
 }

@@ -13,9 +13,9 @@ func (e *Ensemble) Check() error {
 	e.lock()
 	defer e.unlock()
 	var errs []error
-	if len(e.sessions) != 0 || len(e.conns) != 0 || len(e.alarms.heap) != 0 || len(e.ready) != 0 {
+	if len(e.sessions) != 0 || len(e.conns) != 0 || len(e.alarms.list) != 0 || len(e.ready) != 0 {
 		errs = append(errs, fmt.Errorf("left over: %d sessions, %d connections, %d alarms, %d connections to serve",
-			len(e.sessions), len(e.conns), len(e.alarms.heap), len(e.ready)))
+			len(e.sessions), len(e.conns), len(e.alarms.list), len(e.ready)))
 	}
 	for _, m := range e.members {
 		if err := checkTree(m.tree); err != nil {
