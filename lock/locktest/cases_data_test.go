@@ -1,7 +1,5 @@
 package locktest_test
 
-import ()
-
 // dataCases has the scenarios of nodes and their changes.
 var dataCases = []scenario{
 	{

@@ -1,7 +1,6 @@
 package locktest
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -293,19 +292,9 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 	if next < 0 {
 		return fmt.Errorf("locktest: SetSequence %s: %d; it must not be negative", path, next)
 	}
-	e.lock()
-	defer e.unlock()
-	if e.leader == nil {
-		return errors.New("locktest: SetSequence " + path + ": there is no leader")
-	}
-	if e.leader.tree.get(path) == nil {
-		return errors.New("locktest: SetSequence " + path + ": there is no such node")
-	}
-	x := e.begin(0, nil)
-	x.changes = []change{{code: opSetSequence, path: path, cversion: next}}
-	x.results = make([]result, 1)
-	e.commit(x)
-	return nil
+	return e.set("SetSequence", path, func(*node) change {
+		return change{code: opSetSequence, path: path, cversion: next}
+	})
 }
 
 // SetConfig sets the content of /zookeeper/config, by a transaction of its own, as a dynamic
@@ -313,17 +302,24 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 // stay the same. SetConfig fails if there is no leader, or no such node because of [Quirks].Keeper.
 func (e *Ensemble) SetConfig(text string) error {
 	const path = "/zookeeper/config"
+	return e.set("SetConfig", path, func(n *node) change {
+		return change{code: opSetData, path: path, data: []byte(text), version: n.version + 1}
+	})
+}
+
+// set changes an existing node by a transaction of its own. call is the caller's method, for errors.
+func (e *Ensemble) set(call, path string, to func(n *node) change) error {
 	e.lock()
 	defer e.unlock()
 	if e.leader == nil {
-		return errors.New("locktest: SetConfig: there is no leader")
+		return fmt.Errorf("locktest: %s %s: there is no leader", call, path)
 	}
 	n := e.leader.tree.get(path)
 	if n == nil {
-		return errors.New("locktest: SetConfig: there is no node " + path)
+		return fmt.Errorf("locktest: %s %s: there is no such node", call, path)
 	}
 	x := e.begin(0, nil)
-	x.changes = []change{{code: opSetData, path: path, data: []byte(text), version: n.version + 1}}
+	x.changes = []change{to(n)}
 	x.results = make([]result, 1)
 	e.commit(x)
 	return nil

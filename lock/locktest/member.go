@@ -1,7 +1,9 @@
 package locktest
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -244,12 +246,7 @@ func (e *Ensemble) elect() {
 }
 
 func (e *Ensemble) sessionsByID() []*session {
-	sessions := make([]*session, 0, len(e.sessions))
-	for _, sess := range e.sessions {
-		sessions = append(sessions, sess)
-	}
-	slices.SortFunc(sessions, func(a, b *session) int { return int(a.id - b.id) })
-	return sessions
+	return slices.SortedFunc(maps.Values(e.sessions), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
 }
 
 // Lag makes a follower apply each later transaction only after d. Its clients read stale data,

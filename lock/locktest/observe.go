@@ -230,32 +230,24 @@ type EventOp struct {
 func (ev Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %-10s", ev.Time.Format("15:04:05.000000"), ev.Kind)
-	if ev.Member != "" {
-		fmt.Fprintf(&b, " %s", ev.Member)
-	}
-	if ev.Label != "" {
-		fmt.Fprintf(&b, " %q", ev.Label)
-	}
-	if ev.Session != 0 {
-		fmt.Fprintf(&b, " session=%#x", ev.Session)
-	}
-	if ev.Number != 0 {
-		fmt.Fprintf(&b, " #%d", ev.Number)
-	}
-	if ev.Op != "" {
-		fmt.Fprintf(&b, " %s", ev.Op)
-	}
-	if len(ev.Paths) > 0 {
-		fmt.Fprintf(&b, " %s", strings.Join(ev.Paths, ","))
-	}
-	if ev.Zxid != 0 {
-		fmt.Fprintf(&b, " zxid=%#x", ev.Zxid)
-	}
-	if ev.Code != 0 {
-		fmt.Fprintf(&b, " code=%d", ev.Code)
-	}
-	if ev.Note != "" {
-		fmt.Fprintf(&b, " (%s)", ev.Note)
+	for _, part := range []struct {
+		format string
+		value  any
+		there  bool
+	}{
+		{" %s", ev.Member, ev.Member != ""},
+		{" %q", ev.Label, ev.Label != ""},
+		{" session=%#x", ev.Session, ev.Session != 0},
+		{" #%d", ev.Number, ev.Number != 0},
+		{" %s", ev.Op, ev.Op != ""},
+		{" %s", strings.Join(ev.Paths, ","), len(ev.Paths) > 0},
+		{" zxid=%#x", ev.Zxid, ev.Zxid != 0},
+		{" code=%d", ev.Code, ev.Code != 0},
+		{" (%s)", ev.Note, ev.Note != ""},
+	} {
+		if part.there {
+			fmt.Fprintf(&b, part.format, part.value)
+		}
 	}
 	return b.String()
 }

@@ -179,32 +179,20 @@ func (c *clientConn) setUnsent(n int) {
 	c.writable.Broadcast()
 }
 
-func (c *clientConn) SetDeadline(t time.Time) error {
-	if err := c.SetReadDeadline(t); err != nil {
-		return err
-	}
-	return c.SetWriteDeadline(t)
-}
+func (c *clientConn) SetDeadline(t time.Time) error      { return c.setDeadlines(t, &c.read, &c.write) }
+func (c *clientConn) SetReadDeadline(t time.Time) error  { return c.setDeadlines(t, &c.read) }
+func (c *clientConn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.write) }
 
-func (c *clientConn) SetReadDeadline(t time.Time) error {
+func (c *clientConn) setDeadlines(t time.Time, deadlines ...*deadline) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return c.opError("set", net.ErrClosed)
 	}
-	c.read.at = t
-	c.readable.Broadcast()
-	return nil
-}
-
-func (c *clientConn) SetWriteDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return c.opError("set", net.ErrClosed)
+	for _, d := range deadlines {
+		d.at = t
 	}
-	c.write.at = t
-	c.writable.Broadcast()
+	c.wake()
 	return nil
 }
 

@@ -144,13 +144,18 @@ func (s *script) create(c *zk.Conn, p string, data []byte, flags int32, acl []zk
 	s.logf("create %s: %s", p, cmp.Or(s.rel(made), errText(err)))
 }
 
-func (s *script) set(c *zk.Conn, p string, data []byte, version int32) {
-	st, err := c.Set(s.abs(p), data, version)
+// answer logs the result of an operation on a node: the error, or else the text and the Stat.
+func (s *script) answer(op, p, text string, st *zk.Stat, err error) {
 	if err != nil {
-		s.logf("set %s: %s", p, errText(err))
+		s.logf("%s %s: %s", op, p, errText(err))
 		return
 	}
-	s.logf("set %s: %s", p, s.stat(st))
+	s.logf("%s %s: %s%s", op, p, text, s.stat(st))
+}
+
+func (s *script) set(c *zk.Conn, p string, data []byte, version int32) {
+	st, err := c.Set(s.abs(p), data, version)
+	s.answer("set", p, "", st, err)
 }
 
 func (s *script) delete(c *zk.Conn, p string, version int32) {
@@ -158,15 +163,11 @@ func (s *script) delete(c *zk.Conn, p string, version int32) {
 }
 
 func (s *script) logGet(op, p string, data []byte, st *zk.Stat, err error) {
-	text := fmt.Sprintf("%q", data)
+	text := fmt.Sprintf("%q ", data)
 	if data == nil {
-		text = "null"
+		text = "null "
 	}
-	if err != nil {
-		s.logf("%s %s: %s", op, p, errText(err))
-		return
-	}
-	s.logf("%s %s: %s %s", op, p, text, s.stat(st))
+	s.answer(op, p, text, st, err)
 }
 
 func (s *script) get(c *zk.Conn, p string) {
@@ -181,14 +182,11 @@ func (s *script) getW(c *zk.Conn, p string) <-chan zk.Event {
 }
 
 func (s *script) logExists(op, p string, ok bool, st *zk.Stat, err error) {
-	switch {
-	case err != nil:
-		s.logf("%s %s: %s", op, p, errText(err))
-	case !ok:
+	if err == nil && !ok {
 		s.logf("%s %s: no", op, p)
-	default:
-		s.logf("%s %s: %s", op, p, s.stat(st))
+		return
 	}
+	s.answer(op, p, "", st, err)
 }
 
 func (s *script) exists(c *zk.Conn, p string) {
@@ -203,12 +201,8 @@ func (s *script) existsW(c *zk.Conn, p string) <-chan zk.Event {
 }
 
 func (s *script) logChildren(op, p string, names []string, st *zk.Stat, err error) {
-	if err != nil {
-		s.logf("%s %s: %s", op, p, errText(err))
-		return
-	}
 	slices.Sort(names) // the server does not sort them
-	s.logf("%s %s: %v %s", op, p, names, s.stat(st))
+	s.answer(op, p, fmt.Sprintf("%v ", names), st, err)
 }
 
 func (s *script) children(c *zk.Conn, p string) {
@@ -314,20 +308,12 @@ func (s *script) one(c *zk.Conn, what string, ops ...any) {
 
 func (s *script) setACL(c *zk.Conn, p string, acl []zk.ACL, version int32) {
 	st, err := c.SetACL(s.abs(p), acl, version)
-	if err != nil {
-		s.logf("setACL %s: %s", p, errText(err))
-		return
-	}
-	s.logf("setACL %s: %s", p, s.stat(st))
+	s.answer("setACL", p, "", st, err)
 }
 
 func (s *script) getACL(c *zk.Conn, p string) {
 	acl, st, err := c.GetACL(s.abs(p))
-	if err != nil {
-		s.logf("getACL %s: %s", p, errText(err))
-		return
-	}
-	s.logf("getACL %s: %v %s", p, acl, s.stat(st))
+	s.answer("getACL", p, fmt.Sprintf("%v ", acl), st, err)
 }
 
 // random sends 60 random requests, and logs the fired watches after each.
