@@ -43,35 +43,24 @@ func onRequest(ens *locktest.Ensemble, label, op string, f locktest.Fault) {
 	})
 }
 
-func TestDropBeforeApply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ens, c := start(t, locktest.Options{})
-		onRequest(ens, "client", "create", locktest.Fault{Drop: locktest.BeforeApply})
-		if _, err := c.Create("/a", nil, 0, open); err != zk.ErrConnectionClosed {
-			t.Errorf("create: %v, want ErrConnectionClosed", err)
-		}
-		if has(ens, "/a") {
-			t.Error("the node was made")
-		}
-		session := c.SessionID()
-		c.await(zk.StateDisconnected, zk.StateHasSession)
-		if c.SessionID() != session {
-			t.Error("the session did not outlive the connection")
-		}
-	})
-}
-
-func TestDropAfterApply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ens, c := start(t, locktest.Options{})
-		onRequest(ens, "client", "create", locktest.Fault{Drop: locktest.AfterApply})
-		if _, err := c.Create("/a", nil, 0, open); err != zk.ErrConnectionClosed {
-			t.Errorf("create: %v, want ErrConnectionClosed", err)
-		}
-		if !has(ens, "/a") {
-			t.Error("the node was not made")
-		}
-	})
+func TestDrop(t *testing.T) {
+	for drop, applied := range map[locktest.Drop]bool{locktest.BeforeApply: false, locktest.AfterApply: true} {
+		synctest.Test(t, func(t *testing.T) {
+			ens, c := start(t, locktest.Options{})
+			onRequest(ens, "client", "create", locktest.Fault{Drop: drop})
+			session := c.SessionID()
+			if _, err := c.Create("/a", nil, 0, open); err != zk.ErrConnectionClosed {
+				t.Errorf("create: %v, want ErrConnectionClosed", err)
+			}
+			if has(ens, "/a") != applied {
+				t.Errorf("the node was made: %v, want %v", !applied, applied)
+			}
+			c.await(zk.StateDisconnected, zk.StateHasSession)
+			if c.SessionID() != session {
+				t.Error("the session did not outlive the connection")
+			}
+		})
+	}
 }
 
 // TestDropLosesWhatFollows: requests that were sent after a dropped one are lost with it.
@@ -196,9 +185,7 @@ func TestDelayedPastTheConnection(t *testing.T) {
 					ens.ExpireSession(c.session)
 				case "session came back":
 					ens.Cut("client")
-					again := dialRaw(t, ens.Servers(), ens.Dialer("client"))
-					again.session, again.password = c.session, c.password
-					if err := again.handshake(time.Hour); err != nil || again.session != c.session {
+					if again, err := c.again(ens.Dialer("client"), ens.Servers()...); err != nil || again.session != c.session {
 						t.Fatal(err)
 					}
 				}
@@ -562,10 +549,7 @@ func mustGoAfter(t *testing.T, ens *locktest.Ensemble, path string, after time.D
 func TestSessionTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{})
-		c := dialRaw(t, ens.Servers(), ens.Dialer("client"))
-		if err := c.handshake(10 * time.Second); err != nil {
-			t.Fatal(err)
-		}
+		c := rawAt(t, ens, ens.Servers()[0])
 		c.must(1, "/e", []byte{}, open, int32(1))
 		for range 5 {
 			time.Sleep(7 * time.Second)
@@ -581,9 +565,8 @@ func TestSessionTimeoutOfLaterConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
 		c.must(1, "/e", []byte{}, open, int32(1))
-		next := dialRaw(t, ens.Servers(), ens.Dialer("client"))
-		next.session, next.password = c.session, c.password
-		if err := next.handshake(5 * time.Second); err != nil || next.timeout != 5*time.Second {
+		c.timeout = 5 * time.Second
+		if next, err := c.again(ens.Dialer("client"), ens.Servers()...); err != nil || next.timeout != 5*time.Second {
 			t.Errorf("handshake: %v, timeout %v", err, next.timeout)
 		}
 		mustGoAfter(t, ens, "/e", 5*time.Second)

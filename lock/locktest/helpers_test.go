@@ -257,12 +257,16 @@ func (s *script) newRaw(timeout time.Duration) *rawConn {
 }
 
 // again opens another connection for the session of c.
+func (c *rawConn) again(dial zk.Dialer, servers ...string) (*rawConn, error) {
+	c.t.Helper()
+	next := dialRaw(c.t, servers, dial)
+	next.session, next.password, next.lastZxid = c.session, c.password, c.lastZxid
+	return next, next.handshake(c.timeout)
+}
+
 func (s *script) again(c *rawConn) (*rawConn, error) {
 	s.t.Helper()
-	next := dialRaw(s.t, s.servers, s.dial)
-	next.session, next.password, next.lastZxid = c.session, c.password, c.lastZxid
-	err := next.handshake(c.timeout)
-	return next, err
+	return c.again(s.dial, s.servers...)
 }
 
 // frames logs the next n frames of a connection.

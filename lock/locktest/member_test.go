@@ -165,9 +165,8 @@ func TestStaleMemberRefuses(t *testing.T) {
 		ens.Lag(followers[0], 5*time.Second)
 		c.must(1, "/a", []byte{}, open, int32(0))
 		again := func(server string) error {
-			next := dialRaw(t, []string{server}, ens.Dialer("raw"))
-			next.session, next.password, next.lastZxid = c.session, c.password, c.lastZxid
-			return next.handshake(10 * time.Second)
+			_, err := c.again(ens.Dialer("raw"), server)
+			return err
 		}
 		if err := again(followers[0]); !isClosed(err) {
 			t.Errorf("at the member that lags: %v, want the connection closed", err)
@@ -190,9 +189,8 @@ func TestSessionMoved(t *testing.T) {
 		ens, leader, followers := three(t, locktest.Options{})
 		for _, from := range []string{leader, followers[0]} {
 			c := rawAt(t, ens, from)
-			next := dialRaw(t, []string{followers[1]}, ens.Dialer("raw"))
-			next.session, next.password = c.session, c.password
-			if err := next.handshake(10 * time.Second); err != nil {
+			next, err := c.again(ens.Dialer("raw"), followers[1])
+			if err != nil {
 				t.Fatal(err)
 			}
 			c.send(1, 3, "/", false)

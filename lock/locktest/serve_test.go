@@ -15,16 +15,22 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // serve serves the members of an ensemble on loopback until the end of the test, and returns their
 // addresses.
 func serve(t *testing.T, ens *locktest.Ensemble) []string {
 	t.Helper()
 	var addrs []string
 	for _, member := range ens.Servers() {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := listen(t)
 		addrs = append(addrs, l.Addr().String())
 		served := make(chan error, 1)
 		go func() { served <- ens.Serve(l, member) }()
@@ -116,11 +122,7 @@ func TestServedWords(t *testing.T) {
 
 // TestCloseEndsServing: Close of the ensemble ends Serve and all its connections, also silent ones.
 func TestCloseEndsServing(t *testing.T) {
-	ens := locktest.Start(t, locktest.Options{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ens, l := locktest.Start(t, locktest.Options{}), listen(t)
 	served := make(chan error, 1)
 	go func() { served <- ens.Serve(l, ens.Servers()[0]) }()
 	silent, err := net.Dial("tcp", l.Addr().String())
@@ -144,11 +146,7 @@ func TestCloseEndsServing(t *testing.T) {
 }
 
 func TestServeFails(t *testing.T) {
-	ens := locktest.Start(t, locktest.Options{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ens, l := locktest.Start(t, locktest.Options{}), listen(t)
 	if err := ens.Serve(nil, ens.Servers()[0]); err == nil || !strings.Contains(err.Error(), "listener is nil") {
 		t.Errorf("without a listener: %v", err)
 	}
@@ -163,11 +161,7 @@ func TestServeFails(t *testing.T) {
 // TestServeOutlastsFailedAccepts: Serve continues after Accept has failed for a moment, for example
 // because no file descriptor was free.
 func TestServeOutlastsFailedAccepts(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ens := locktest.Start(t, locktest.Options{})
+	ens, l := locktest.Start(t, locktest.Options{}), listen(t)
 	failing := &failingListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}}
 	served := make(chan error, 1)
 	go func() { served <- ens.Serve(failing, ens.Servers()[0]) }()
