@@ -43,15 +43,20 @@ func Root(t testing.TB, path string, breaks ...audit.Rule) {
 	defer roots.Unlock()
 	roots.lines = append(roots.lines, line)
 	if file := os.Getenv(EnvRoots); file != "" {
-		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
-		if err == nil {
-			_, err = fmt.Fprintln(f, line)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
+		if err := appendLine(file, line); err != nil {
 			t.Errorf("zkserver: %s: %v", EnvRoots, err)
 		}
 	}
+}
+
+// appendLine appends a line to a file, to which other processes may append too.
+func appendLine(file, line string) error {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, line)
+	return errors.Join(err, f.Close())
 }
 
 // shareRoots creates the file of roots and sets [EnvRoots] to its name, for the tests on a shared

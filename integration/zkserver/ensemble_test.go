@@ -8,12 +8,7 @@ import (
 )
 
 func TestEnsemble(t *testing.T) {
-	NeedReal(t)
-	e, err := StartEnsemble(t.Context(), 3, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, e)
+	e := EnsembleForTest(t, 3, Options{})
 	if n := len(e.Servers()); n != 3 {
 		t.Fatalf("%d servers", n)
 	}

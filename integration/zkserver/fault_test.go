@@ -1,12 +1,14 @@
 package zkserver
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // setting sets a node in the background, and returns the channel of the result.
@@ -22,10 +24,8 @@ func setting(conn *zk.Conn, path, data string) <-chan error {
 // eventually waits until the condition holds, and fails the test after patience.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("did not come to pass: %s", what)
-		}
+	if err := wait.Until(context.Background(), patience, what, func() (bool, error) { return cond(), nil }); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 func opening(words ...any) []byte {
@@ -56,21 +59,12 @@ func TestRedirectElection(t *testing.T) {
 // TestPartedLeader: if the leader is partitioned from the other members, they elect another leader.
 // The old leader stops serving, and is a follower after Heal.
 func TestPartedLeader(t *testing.T) {
-	NeedReal(t)
-	e, err := StartEnsemble(t.Context(), 3, Options{Links: true, Config: []string{"syncLimit=4"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, e)
+	e := EnsembleForTest(t, 3, Options{Links: true, Config: []string{"syncLimit=4"}})
 	leader, err := e.Leader(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range e.Servers() {
-		if s != leader {
-			e.Part(leader, s)
-		}
-	}
+	e.Isolate(leader)
 	next := leader
 	for next == leader { // the old leader leads until its followers time out
 		if next, err = e.Leader(t.Context()); err != nil {
@@ -85,19 +79,16 @@ func TestPartedLeader(t *testing.T) {
 func awaitMode(t *testing.T, s *Server, want string) {
 	t.Helper()
 	var last string
-	for begun := time.Now(); time.Since(begun) < 2*time.Minute; {
+	err := wait.Until(t.Context(), 2*patience, "server "+s.Addr()+" gets to "+want, func() (bool, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // wall clock: the limit of one of many tries
+		defer cancel()
 		answer, err := fourLetter(ctx, s.Addr(), "srvr")
-		cancel()
-		if last = answer; err != nil {
-			last = err.Error()
-		}
-		if strings.Contains(last, want) {
-			return
-		}
-		<-time.After(pollInterval)
+		last = fmt.Sprint(answer, err)
+		return strings.Contains(last, want), nil
+	})
+	if err != nil {
+		t.Fatalf("%v; it answers %q", err, last)
 	}
-	t.Fatalf("server %s does not get to %q, it answers %q", s.Addr(), want, last)
 }
 
 // TestMemberEnvIsOfOneMember: only the member at the same index gets variables of

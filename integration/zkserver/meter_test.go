@@ -9,11 +9,7 @@ import (
 func TestMeterCountsAsATapDoes(t *testing.T) {
 	tap := new(Tap)
 	meter := &Meter{Dialer: tap.Dial}
-	conn, events, err := zk.Connect(External(), lasting, zk.WithDialer(meter.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
+	conn, events := dial(t, lasting, meter.Dial, External()...)
 	awaitState(t, events, zk.StateHasSession)
 	p := path(t, conn)
 	before := meter.Counts()

@@ -115,14 +115,10 @@ func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
 		t.FailNow()
 	}
 	defer stop(t, s)
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(thread); errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the thread lives on")
-		}
-	}
+	eventually(t, "the thread ends", func() bool {
+		_, err := os.Stat(thread)
+		return errors.Is(err, os.ErrNotExist)
+	})
 	if _, err := s.Mntr(t.Context()); err != nil {
 		t.Fatal(err)
 	}

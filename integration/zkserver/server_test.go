@@ -32,12 +32,19 @@ func stop(t *testing.T, s interface{ Stop() error }) {
 // connect returns a client that dials through the tap. The client is closed at the end of the test.
 func connect(t *testing.T, timeout time.Duration, tap *Tap, servers ...string) *zk.Conn {
 	t.Helper()
-	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	conn, _ := dial(t, timeout, tap.Dial, servers...)
+	return conn
+}
+
+// dial is like connect, with any dialer. It also returns the client's events.
+func dial(t *testing.T, timeout time.Duration, dialer zk.Dialer, servers ...string) (*zk.Conn, <-chan zk.Event) {
+	t.Helper()
+	conn, events, err := zk.Connect(servers, timeout, zk.WithDialer(dialer), zk.WithLogInfo(false), zk.WithLogger(silent{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	return conn
+	return conn, events
 }
 
 type silent struct{}

@@ -14,14 +14,8 @@ import (
 func tapped(t *testing.T, timeout time.Duration) (*Tap, *zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	tap := new(Tap)
-	conn, events, err := zk.Connect(External(), timeout, zk.WithDialer(tap.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		tap.Resume()
-		conn.Close()
-	})
+	conn, events := dial(t, timeout, tap.Dial, External()...)
+	t.Cleanup(tap.Resume) // before the client is closed
 	awaitState(t, events, zk.StateHasSession)
 	return tap, conn, events
 }
@@ -96,11 +90,7 @@ func TestTapCountsNoPings(t *testing.T) {
 	p := path(t, conn)
 	create(t, conn, p, "", 0)
 	id, _ := session(t, tap)
-	for deadline := time.Now().Add(patience); tap.Counts().PacketsOut < 4; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no pings: %+v", tap.Counts())
-		}
-	}
+	eventually(t, "the client pings", func() bool { return tap.Counts().PacketsOut >= 4 })
 	if got := tap.Counts(); got.Requests != 1 {
 		t.Errorf("after pings: %+v", got)
 	}

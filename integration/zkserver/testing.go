@@ -218,12 +218,7 @@ func NotRun(t testing.TB, reason string, args ...any) {
 	t.Helper()
 	reason = strings.Join(strings.Fields(fmt.Sprintf(reason, args...)), " ")
 	if path := os.Getenv(EnvNotRun); path != "" {
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-		if err == nil {
-			_, err = fmt.Fprintf(f, "%s\t%s\n", reason, t.Name())
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
+		if err := appendLine(path, reason+"\t"+t.Name()); err != nil {
 			t.Fatalf("zkserver: %s: %v", EnvNotRun, err)
 		}
 	}
