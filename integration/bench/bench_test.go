@@ -69,15 +69,15 @@ func TestReport(t *testing.T) {
 		t.Errorf("missed: %q, want the requests", missed)
 	}
 	for _, want := range []string{
-		"| Holdfast | 2.000 ms (0.50) | 3.00 (1.00) | – |\n",
-		"| zk.Lock | 4.000 ms | 3.00 | 1.00 kB |\n",
-		"| X, made up: time | ≤ 0.50 of zk.Lock | 0.50 | met |\n",
-		"| X, made up: time | ≤ 0.49 of zk.Lock | 0.50 | **missed** |\n",
-		"| X, made up: requests | ≤ 2.00 | 3.00 | **missed** |\n",
-		"| X, made up: requests | ≤ 3.00 | 3.00 | met |\n",
-		"| X, made up: time | ≤ 2.00 of smaller | 2.00 | met |\n",
-		"| X, made up: time | ≤ 1.90 of smaller | 2.00 | **missed** |\n",
-		"| turns of each: 3 | time | requests | bytes |\n",
+		"|Holdfast|2.000 ms (0.50)|3.00 (1.00)|–|\n",
+		"|zk.Lock|4.000 ms|3.00|1.00 kB|\n",
+		"|X, made up: time|≤ 0.50 of zk.Lock|0.50|met|\n",
+		"|X, made up: time|≤ 0.49 of zk.Lock|0.50|**missed**|\n",
+		"|X, made up: requests|≤ 2.00|3.00|**missed**|\n",
+		"|X, made up: requests|≤ 3.00|3.00|met|\n",
+		"|X, made up: time|≤ 2.00 of smaller|2.00|met|\n",
+		"|X, made up: time|≤ 1.90 of smaller|2.00|**missed**|\n",
+		"|turns of each: 3|time|requests|bytes|\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, &text)

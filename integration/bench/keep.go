@@ -22,39 +22,35 @@ const (
 // keep is workload E: one client holds n locks for a time; each round measures a part of that time.
 // A lost hold fails the run.
 func keep(n int, total time.Duration, rounds int, bars ...bar) *experiment {
-	window := total / time.Duration(rounds)
-	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond) // a round is long enough for three renewals
-	return &experiment{
-		table: table{"E", fmt.Sprintf("%d holds kept by one client for %v, renewed with a TTL of %v, loopback", n, total, ttl), []figure{
+	return keeping(n, total, rounds, (*keeper).round, func(ttl time.Duration) table {
+		return table{"E", fmt.Sprintf("%d holds kept by one client for %v, renewed with a TTL of %v, loopback", n, total, ttl), []figure{
 			{"heap, per hold", wholeBytes}, {"goroutines, per hold", decimals}, {"holds, per transaction and third of the TTL", decimals},
 			{"CPU time, per renewal", microseconds}, {"CPU time, of one core", percent}, {"of the TTL left, at least", percent}, {"watches at the server", decimals},
-		}, bars},
-		takes: holdfastAlone,
-		prepare: func(ctx context.Context, s *site, p *peer) (trial, error) {
-			k, err := newKeeper(ctx, s, n, window, ttl)
-			if err != nil {
-				return trial{}, err
-			}
-			return trial{k.round, k.close}, nil
-		},
-	}
+		}, bars}
+	})
 }
 
 // keepBusy is like keep, while other goroutines of the client lock and unlock a lock each.
 func keepBusy(n int, total time.Duration, rounds int, bars ...bar) *experiment {
-	window := total / time.Duration(rounds)
-	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond)
-	return &experiment{
-		table: table{"E", fmt.Sprintf("%d holds with a TTL of %v, kept beside %d busy goroutines of the client, loopback", n, ttl, keepers), []figure{
+	return keeping(n, total, rounds, (*keeper).busyRound, func(ttl time.Duration) table {
+		return table{"E", fmt.Sprintf("%d holds with a TTL of %v, kept beside %d busy goroutines of the client, loopback", n, ttl, keepers), []figure{
 			{"lock + unlock", perSecond}, {"transactions, per lock + unlock and renewal", decimals}, {"of the TTL left, at least", percent},
-		}, bars},
-		takes: holdfastAlone,
-		prepare: func(ctx context.Context, s *site, p *peer) (trial, error) {
+		}, bars}
+	})
+}
+
+// keeping is like keep, with any round and any table, which may name the TTL.
+func keeping(n int, total time.Duration, rounds int, round func(*keeper, context.Context) (turn, error), of func(ttl time.Duration) table) *experiment {
+	window := total / time.Duration(rounds)
+	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond) // a round is long enough for three renewals
+	return &experiment{
+		table: of(ttl), takes: holdfastAlone,
+		prepare: func(ctx context.Context, s *site, _ *peer) (trial, error) {
 			k, err := newKeeper(ctx, s, n, window, ttl)
 			if err != nil {
 				return trial{}, err
 			}
-			return trial{k.busyRound, k.close}, nil
+			return trial{func(ctx context.Context) (turn, error) { return round(k, ctx) }, k.close}, nil
 		},
 	}
 }

@@ -67,7 +67,7 @@ func (r *report) printPage(w io.Writer) {
 				missed[i][j] = strings.Replace(cell, loopback, "", 1)
 			}
 		}
-		printDense(w, fmt.Sprintf("Bars: %d of %d are missed", len(missed), len(rows)), []string{"figure of Holdfast", "bar", "measured"}, missed)
+		printTable(w, fmt.Sprintf("Bars: %d of %d are missed", len(missed), len(rows)), []string{"figure of Holdfast", "bar", "measured"}, missed)
 	}
 }
 
@@ -99,7 +99,7 @@ func (t *pageTable) print(w io.Writer) {
 		}
 		rows = append(rows, row)
 	}
-	printDense(w, t.workload, head, rows)
+	printTable(w, t.workload, head, rows)
 }
 
 // cell returns the figures of the peer with a title, or "–". Behind the first figure of Holdfast
@@ -125,12 +125,4 @@ func (r *result) cell(title string, figures []string) string {
 		cells = append(cells, text)
 	}
 	return strings.Join(cells, " · ")
-}
-
-// printDense prints a table in Markdown without spaces beside the lines.
-func printDense(w io.Writer, title string, head []string, rows [][]string) {
-	fmt.Fprintf(w, "\n### %s\n\n|%s|\n|%s\n", title, strings.Join(head, "|"), strings.Repeat("-|", len(head)))
-	for _, row := range rows {
-		fmt.Fprintf(w, "|%s|\n", strings.Join(row, "|"))
-	}
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -32,29 +29,20 @@ const (
 
 // startPostgres starts a server that syncs its log at each commit.
 func startPostgres(ctx context.Context) (*server, error) {
-	programs, err := findPostgres(ctx)
+	var programs string
+	err := zkserver.Install(ctx, func() (missing []string, _ error) {
+		if programs = pgserver.Find(); programs == "" {
+			missing = []string{"postgresql"}
+		}
+		return missing, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	var as *syscall.Credential // PostgreSQL's programs refuse to run as root
-	if os.Geteuid() == 0 {
-		as = &syscall.Credential{Uid: 65534, Gid: 65534} // the account nobody
-	}
 	return startDaemon(ctx, "postgres", func(d *daemon) error {
-		command := func(program string, args ...string) *exec.Cmd {
-			cmd := exec.Command(filepath.Join(programs, program), args...)
-			cmd.Dir, cmd.SysProcAttr = d.dir, &syscall.SysProcAttr{Credential: as}
-			return cmd
-		}
-		if as != nil {
-			if err := os.Chown(d.dir, int(as.Uid), int(as.Gid)); err != nil {
-				return err
-			}
-		}
-		data := filepath.Join(d.dir, "data")
-		output, err := command("initdb", "--pgdata", data, "--username=bench", "--auth=trust", "--encoding=UTF8", "--no-locale").CombinedOutput()
+		command, data, err := pgserver.Prepare(programs, d.dir, "bench")
 		if err != nil {
-			return fmt.Errorf("initdb: %w: %s", err, output)
+			return err
 		}
 		look, err := pgxpool.New(ctx, postgresURL(d.addr))
 		if err != nil {
@@ -81,24 +69,6 @@ func startPostgres(ctx context.Context) (*server, error) {
 		}
 		return nil
 	})
-}
-
-// findPostgres returns the folder of PostgreSQL's programs: the one in the PATH, or else the last
-// one of Debian's and Ubuntu's packages.
-func findPostgres(ctx context.Context) (dir string, err error) {
-	err = zkserver.Install(ctx, func() (missing []string, _ error) {
-		if program, err := exec.LookPath("initdb"); err == nil {
-			dir = filepath.Dir(program)
-			return nil, nil
-		}
-		found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-		if err != nil || len(found) == 0 {
-			return []string{"postgresql"}, err
-		}
-		dir = filepath.Dir(found[len(found)-1])
-		return nil, nil
-	})
-	return dir, err
 }
 
 func postgresURL(addr string) string {

@@ -217,9 +217,8 @@ func (r *result) print(w io.Writer) {
 
 // printTable prints a table in Markdown.
 func printTable(w io.Writer, title string, head []string, rows [][]string) {
-	fmt.Fprintf(w, "\n### %s\n\n", title)
-	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+	fmt.Fprintf(w, "\n### %s\n\n|%s|\n|%s\n", title, strings.Join(head, "|"), strings.Repeat("-|", len(head)))
 	for _, row := range rows {
-		fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+		fmt.Fprintf(w, "|%s|\n", strings.Join(row, "|"))
 	}
 }

@@ -1,10 +1,11 @@
 //go:build unix
 
-// Package pgserver starts PostgreSQL for tests of other modules. It imports no PostgreSQL client.
+// Package pgserver starts PostgreSQL for tests and benchmarks of other modules. It imports no PostgreSQL client.
 package pgserver
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 // installed, the test is skipped.
 func ForTest(t *testing.T) (url string) {
 	t.Helper()
-	programs := find()
+	programs := Find()
 	if programs == "" {
 		zkserver.NotRun(t, "needs PostgreSQL (apt-get install postgresql)")
 	}
@@ -31,22 +32,9 @@ func ForTest(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	command := func(program string, args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(programs, program), args...)
-		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{}
-		if os.Geteuid() == 0 { // PostgreSQL refuses to run as root: use the account nobody
-			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-		}
-		return cmd
-	}
-	if os.Geteuid() == 0 {
-		if err := os.Chown(dir, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data := filepath.Join(dir, "data")
-	if out, err := command("initdb", "--pgdata", data, "--username=test", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
+	command, data, err := Prepare(programs, dir, "test", "--no-sync")
+	if err != nil {
+		t.Fatal(err)
 	}
 	var log strings.Builder
 	server := command("postgres", "-D", data, "-c", "listen_addresses=", "-c", "unix_socket_directories="+dir, "-c", "fsync=off")
@@ -77,8 +65,32 @@ func ForTest(t *testing.T) (url string) {
 	return "postgres://test@/postgres?sslmode=disable&host=" + dir
 }
 
-// find returns the folder of PostgreSQL's programs; "" if there is none.
-func find() string {
+// Prepare creates an empty database in a folder below dir, data, with the given superuser. options
+// are further ones of initdb. command returns a command of PostgreSQL's programs, which are in the
+// folder programs. They refuse to run as root: then they run as the account nobody, which gets dir.
+func Prepare(programs, dir, user string, options ...string) (command func(program string, args ...string) *exec.Cmd, data string, err error) {
+	attributes := new(syscall.SysProcAttr)
+	if os.Geteuid() == 0 {
+		attributes.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			return nil, "", err
+		}
+	}
+	command = func(program string, args ...string) *exec.Cmd {
+		cmd, own := exec.Command(filepath.Join(programs, program), args...), *attributes
+		cmd.Dir, cmd.SysProcAttr = dir, &own
+		return cmd
+	}
+	data = filepath.Join(dir, "data")
+	options = append(options, "--pgdata", data, "--username="+user, "--auth=trust", "--encoding=UTF8", "--no-locale")
+	if output, err := command("initdb", options...).CombinedOutput(); err != nil {
+		return nil, "", fmt.Errorf("initdb: %w: %s", err, output)
+	}
+	return command, data, nil
+}
+
+// Find returns the folder of PostgreSQL's programs; "" if there is none.
+func Find() string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if program, err := exec.LookPath("initdb"); err == nil {
 		if program, err = filepath.EvalSymlinks(program); err == nil {
