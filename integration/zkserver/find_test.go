@@ -177,30 +177,3 @@ func TestFindSaysWhatToInstall(t *testing.T) {
 		})
 	}
 }
-
-func TestInstall(t *testing.T) {
-	for _, test := range []struct {
-		name, aptGet, noInstall string
-		there                   bool
-		want                    string // of the error; "": none
-	}{
-		{"there already", "exit 100", "1", true, ""},
-		{"installed", `echo >${0%/*}/tool`, "", false, ""},
-		{"forbidden", "exit 0", "1", false, "HOLDFAST_NO_INSTALL forbids installing it; install it (apt-get install tool-package)"},
-		{"apt-get lies", "exit 0", "", false, "what should come with tool-package is still not there"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bin := withoutJava(t, test.aptGet)
-			t.Setenv(EnvNoInstall, test.noInstall)
-			err := Install(t.Context(), func() ([]string, error) {
-				if _, err := os.Stat(filepath.Join(bin, "tool")); err != nil && !test.there {
-					return []string{"tool-package"}, nil
-				}
-				return nil, nil
-			})
-			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-				t.Errorf("Install: %v\nwant %s", err, test.want)
-			}
-		})
-	}
-}

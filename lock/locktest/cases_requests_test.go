@@ -194,11 +194,7 @@ create /a: /a
 				c.send(xid, 19, s.root+name, []byte("data"), open, flags)
 				r := c.reply()
 				s.sinceContainers(r)
-				path := ""
-				if statAt := len(r.body) - 68; statAt > 4 {
-					path = " " + s.rel(string(r.body[4:statAt]))
-				}
-				s.logf("%v%s", r, path)
+				s.logMade(r)
 			}
 			container(1, "/c", 4)
 			container(2, "/c", 4)
@@ -318,12 +314,7 @@ reply 13: code -121
 			c.send(6, 1, s.root+"/a", []byte(nil), open, int32(0))
 			s.frames(c, 1)
 			c.send(7, 15, s.root+"/b", []byte("create2"), open, int32(0))
-			r := c.reply()
-			path := ""
-			if statAt := len(r.body) - 68; statAt > 4 {
-				path = " " + s.rel(string(r.body[4:statAt]))
-			}
-			s.logf("%v%s", r, path)
+			s.logMade(c.reply())
 			c.send(8, 15, s.root+"/b", []byte("create2"), open, int32(0))
 			s.frames(c, 1)
 		},

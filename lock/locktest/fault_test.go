@@ -84,40 +84,28 @@ func TestDropLosesWhatFollows(t *testing.T) {
 	})
 }
 
+// TestErrorCode: if a request, or an operation of a transaction, has an error code, nothing is
+// applied. The operations behind that one fail too, as on a real server.
 func TestErrorCode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ens, c := start(t, locktest.Options{})
-		const throttled = -127
-		onRequest(ens, "client", "multi", locktest.Fault{Code: throttled})
-		before := ens.Transactions()
-		_, err := c.Multi(create("/a", 0))
-		if err == nil || !strings.Contains(err.Error(), "-127") {
-			t.Errorf("multi: %v, want code -127", err)
-		}
-		if has(ens, "/a") || ens.Transactions() != before {
-			t.Error("the request was applied")
-		}
-		mustCreate(t, c, "/a", 0) // the connection still works
-	})
-}
-
-// TestErrorCodeOfAnOperation: if an operation of a transaction has an error code, nothing is
-// applied, and later operations fail too, as on a real server.
-func TestErrorCodeOfAnOperation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ens, c := start(t, locktest.Options{})
-		const expired = -112
-		onRequest(ens, "client", "multi", locktest.Fault{Code: expired, Op: 2})
-		before := ens.Transactions()
-		replies, err := c.Multi(create("/a", 0), create("/b", 0), create("/c", 0))
-		if !errors.Is(err, zk.ErrSessionExpired) || len(replies) != 3 || replies[0].Error != nil || !errors.Is(replies[1].Error, zk.ErrSessionExpired) || replies[2].Error == nil {
-			t.Errorf("multi: %+v, %v", replies, err)
-		}
-		if has(ens, "/a") || ens.Transactions() != before {
-			t.Error("the request was applied")
-		}
-		mustCreate(t, c, "/a", 0) // the connection still works
-	})
+	for _, f := range []locktest.Fault{{Code: -127}, {Code: -112, Op: 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			ens, c := start(t, locktest.Options{})
+			onRequest(ens, "client", "multi", f)
+			before := ens.Transactions()
+			replies, err := c.Multi(create("/a", 0), create("/b", 0), create("/c", 0))
+			switch {
+			case f.Op == 0 && (err == nil || !strings.Contains(err.Error(), "-127")):
+				t.Errorf("multi: %v, want code -127", err)
+			case f.Op == 2 && (!errors.Is(err, zk.ErrSessionExpired) || len(replies) != 3 || replies[0].Error != nil ||
+				!errors.Is(replies[1].Error, zk.ErrSessionExpired) || replies[2].Error == nil):
+				t.Errorf("multi: %+v, %v", replies, err)
+			}
+			if has(ens, "/a") || ens.Transactions() != before {
+				t.Error("the request was applied")
+			}
+			mustCreate(t, c, "/a", 0) // the connection still works
+		})
+	}
 }
 
 func TestDelay(t *testing.T) {

@@ -276,6 +276,16 @@ func (s *script) frames(c *rawConn, n int) {
 	}
 }
 
+// logMade logs the reply to a create2 or a createContainer: a path and a Stat.
+func (s *script) logMade(r reply) {
+	const stat = 68
+	path := ""
+	if len(r.body) > 4+stat {
+		path = s.rel(string(r.body[4 : len(r.body)-stat]))
+	}
+	s.logf("%v %s", r, path)
+}
+
 // sinceContainers skips the scenario if a real server is too old for the operation.
 func (s *script) sinceContainers(r reply) {
 	s.t.Helper()

@@ -155,15 +155,3 @@ func TestSequenceSticks(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestDigestID(t *testing.T) {
-	// The output of java -cp zookeeper.jar
-	// org.apache.zookeeper.server.auth.DigestAuthenticationProvider.
-	for credentials, want := range map[string]string{
-		"me:secret": "me:016djjlksVQS5RgX3M7biBGyYwY=",
-	} {
-		if got := digestID([]byte(credentials)); got != want {
-			t.Errorf("digestID(%q) = %q, want %q", credentials, got, want)
-		}
-	}
-}
