@@ -214,22 +214,9 @@ func (e *Ensemble) latencyFor(l *label, m *member) time.Duration {
 
 func (e *Ensemble) latencyOf(s *serverConn) time.Duration { return e.latencyFor(s.label, s.member) }
 
-// ExpireSession ends a session now, as the leader does after the session's timeout, and deletes its
-// ephemeral nodes. The session's connection ends when its member has applied the transaction.
-// ExpireSession returns false if there is no such session, or no leader.
-func (e *Ensemble) ExpireSession(id int64) bool {
-	e.lock()
-	defer e.unlock()
-	sess := e.sessions[id]
-	if sess == nil || e.leader == nil {
-		return false
-	}
-	e.expire(sess)
-	return true
-}
-
-// ExpireLabel ends the sessions that last connected with a label, like [Ensemble.ExpireSession],
-// and returns their number.
+// ExpireLabel ends the sessions that last connected with a label, as the leader does after their
+// timeouts, deletes their ephemeral nodes, and returns their number: 0 without a leader. A session's
+// connection ends when its member has applied the transaction.
 func (e *Ensemble) ExpireLabel(label string) int {
 	e.lock()
 	defer e.unlock()

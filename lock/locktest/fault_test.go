@@ -170,7 +170,7 @@ func TestDelayedPastTheConnection(t *testing.T) {
 				case "closed by the client":
 					c.Close()
 				case "session ended":
-					ens.ExpireSession(c.session)
+					ens.ExpireLabel("client")
 				case "session came back":
 					ens.Cut("client")
 					if again, err := c.again(ens.Dialer("client"), ens.Servers()...); err != nil || again.session != c.session {
@@ -490,19 +490,12 @@ func TestExpire(t *testing.T) {
 		other := connect(t, ens.Servers(), ens.Dialer("other"), 10*time.Second)
 		mustCreate(t, c, "/e", ephemeral)
 		mustCreate(t, other, "/f", ephemeral)
-		if ens.ExpireSession(12345) {
-			t.Error("ended a session that there is not")
-		}
 		_, _, watch, err := c.GetW("/f")
 		if err != nil {
 			t.Fatal(err)
 		}
-		session := c.SessionID()
-		if !ens.ExpireSession(session) {
-			t.Error("there is no such session")
-		}
-		if has(ens, "/e") || !has(ens, "/f") {
-			t.Error("the wrong session was ended")
+		if n := ens.ExpireLabel("client"); n != 1 || has(ens, "/e") || !has(ens, "/f") {
+			t.Errorf("ended %d sessions, want that of the client", n)
 		}
 		if ev := <-watch; ev.Err != zk.ErrSessionExpired {
 			t.Errorf("%+v, want the session's end", ev)

@@ -219,7 +219,7 @@ func TestExpiredAtLaggingMember(t *testing.T) {
 		c.must(1, "/e", []byte{}, open, int32(1))
 		ens.Lag(followers[0], 5*time.Second)
 		begin := time.Now()
-		ens.ExpireSession(c.session)
+		ens.ExpireLabel("raw")
 		if has(ens, "/e") {
 			t.Error("the leader still has the ephemeral node")
 		}

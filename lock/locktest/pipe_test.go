@@ -192,7 +192,7 @@ func TestAfterTheServerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
 		c.send(-2, 11)
-		ens.ExpireSession(c.session)
+		ens.ExpireLabel("client")
 		if r := c.reply(); r.xid != -2 {
 			t.Errorf("%v, want the reply that was sent before the end", r)
 		}
