@@ -59,14 +59,13 @@ func (r *report) printPage(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\n%s Another system, with other guarantees: see the table of [the peers](METHOD.md#the-peers).\n", mark)
 	rows, _ := r.bars()
-	missed := slices.DeleteFunc(slices.Clone(rows), func(row []string) bool { return row[3] == barMet })
-	if len(missed) > 0 {
-		for i := range missed {
-			missed[i] = slices.Clone(missed[i][:3])
-			for j, cell := range missed[i] {
-				missed[i][j] = strings.Replace(cell, loopback, "", 1)
-			}
+	var missed [][]string
+	for _, row := range rows {
+		if row[3] != barMet {
+			missed = append(missed, []string{strings.Replace(row[0], loopback, "", 1), strings.Replace(row[1], loopback, "", 1), row[2]})
 		}
+	}
+	if len(missed) > 0 {
 		printTable(w, fmt.Sprintf("Bars: %d of %d are missed", len(missed), len(rows)), []string{"figure of Holdfast", "bar", "measured"}, missed)
 	}
 }
