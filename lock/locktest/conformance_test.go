@@ -95,9 +95,7 @@ func TestConformanceRandom(t *testing.T) {
 			fake, real := newScript(t, ens.Servers(), ens.Dial), newScript(t, []string{addr}, net.DialTimeout)
 			fake.random(seed)
 			real.random(seed)
-			if got, want := fake.transcript(), real.transcript(); got != want {
-				t.Errorf("in memory:\n%s\nreal:\n%s\nfirst difference: %s", got, want, firstDifference(got, want))
-			}
+			compare(t, fake.transcript(), real.transcript())
 		})
 	}
 }
