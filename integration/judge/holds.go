@@ -40,7 +40,6 @@ type Hold struct {
 	grant         *crew.Record // nil: no worker told of it
 	share         *crew.Record // nil: it was not downgraded
 	leave         *crew.Record // nil: it was never unlocked
-	left          *crew.Record // nil: the worker did not learn the unlock's result
 	acts          []*crew.Record
 	claims        []*monotonic.Claim
 	weight, room  int
@@ -69,7 +68,7 @@ func (h *Hold) weightAt(t instant) int {
 	switch {
 	case t >= h.End():
 		return 0
-	case h.share != nil && t >= h.until(h.share):
+	case h.share != nil && t >= h.share.Call:
 		return 1
 	}
 	return h.weight
@@ -97,8 +96,6 @@ func Holds(records []*crew.Record) map[string][]*Hold {
 			h.share = r
 		case crew.OpLeave:
 			h.leave = r
-		case crew.OpLeft:
-			h.left = r
 		case crew.OpAct:
 			h.acts = append(h.acts, r)
 		}
@@ -140,10 +137,10 @@ func (d Double) String() string {
 // counts the holds that had room beside another one.
 func Doubles(sorted []*Hold) (found []Double, beside int) {
 	for i, h := range sorted {
-		if h.Begin >= h.End() {
+		sum := h.weightAt(h.Begin)
+		if sum == 0 {
 			continue // no claim has a duration
 		}
-		sum := h.weightAt(h.Begin)
 		var last *Hold
 		for _, g := range sorted[:i] {
 			w := g.weightAt(h.Begin)
@@ -167,19 +164,10 @@ func Doubles(sorted []*Hold) (found []Double, beside int) {
 // alone cannot prevent.
 func Outside(hs []*Hold) (found []string) {
 	sorted := ByBegin(hs)
-	for i, h := range sorted {
-		for _, a := range h.acts {
-			var last *Hold // the last one that began; it is enough, even if it has ended
-			for _, g := range sorted[i+1:] {
-				if g.Begin > a.Call {
-					break
-				}
-				if g.Begin > h.Begin {
-					last = g
-				}
-			}
-			if last != nil {
-				found = append(found, fmt.Sprintf("%s acted %v after %s had got the lock", h.Worker, time.Duration(a.Call-last.Begin), last.Worker))
+	for i, next := range sorted[min(1, len(sorted)):] {
+		for _, a := range sorted[i].acts {
+			if a.Call >= next.Begin {
+				found = append(found, fmt.Sprintf("%s acted %v after %s had got the lock", sorted[i].Worker, time.Duration(a.Call-next.Begin), next.Worker))
 			}
 		}
 	}
@@ -196,13 +184,11 @@ func Tokens(hs []*Hold) (found []string) {
 			found = append(found, fmt.Sprintf("%s and another hold had the same token %s", h.Worker, h.Token))
 		}
 	}
-	returned := slices.SortedFunc(slices.Values(granted), func(a, b *Hold) int { return cmp.Compare(a.grant.Return, b.grant.Return) })
-	slices.SortFunc(granted, func(a, b *Hold) int { return cmp.Compare(a.grant.Call, b.grant.Call) })
-	var highest *Hold
 	for _, h := range granted {
-		for ; len(returned) > 0 && returned[0].grant.Return < h.grant.Call; returned = returned[1:] {
-			if highest == nil || returned[0].Token > highest.Token {
-				highest = returned[0]
+		var highest *Hold // of those granted before h was requested
+		for _, g := range granted {
+			if g.grant.Return < h.grant.Call && (highest == nil || g.Token > highest.Token) {
+				highest = g
 			}
 		}
 		if highest != nil && h.Token < highest.Token {

@@ -12,8 +12,8 @@ import (
 // opEnd is the end of a hold, which has no record.
 const opEnd = "end"
 
-// lockInput is an operation of a hold: a grant, check, share or end. weight is the part of the lock's
-// room that the hold takes, or keeps after a share.
+// lockInput is an operation of a hold: a grant, share or end. weight is the part of the lock's room that
+// the hold takes, or keeps after a share.
 type lockInput struct {
 	op, token    string
 	weight, room int
@@ -26,8 +26,8 @@ type lockState struct {
 }
 
 // lockModel is the model of a lock of any kind with fencing tokens: a room for a total weight. A
-// hold is granted if there is room, with a higher token than all grants before. A valid check
-// precedes the end of its hold. OpShare makes a writer a reader.
+// hold is granted if there is room, with a higher token than all grants before. OpShare makes a writer a
+// reader.
 //
 // Tokens also rise among concurrent holds: if a hold may enter, all holds ahead of it may enter no
 // later, whenever their workers noticed.
@@ -50,7 +50,7 @@ var lockModel = porcupine.Model{
 		case opEnd:
 			delete(next.inside, in.token)
 		}
-		return s.inside[in.token] >= in.weight, next
+		return s.inside[in.token] > 0, next // an end before the grant explains nothing: it is not tried
 	},
 	Equal: func(a, b any) bool {
 		s, o := a.(lockState), b.(lockState)
@@ -58,34 +58,22 @@ var lockModel = porcupine.Model{
 	},
 }
 
-// operations converts the holds of one lock.
-//
-// A hold ends no earlier than the time that End returns. The latest possible end is known only for
-// a successful unlock. A hold whose grant no worker recorded is left out.
+// operations converts the holds of one lock. A hold is shared or ends as soon as it can be, because a later
+// end explains no more: when it is not claimed any more, or when it is granted, if that is later. A hold
+// whose grant no worker recorded is left out.
 func operations(hs []*Hold) (ops []porcupine.Operation) {
 	for _, h := range hs {
-		add := func(op string, weight int, call, ret instant) {
-			ops = append(ops, porcupine.Operation{Input: lockInput{op, h.Token, weight, h.room}, Call: int64(call), Return: int64(ret)})
-		}
 		if h.grant == nil {
 			continue
 		}
+		add := func(op string, weight int, call, ret instant) {
+			ops = append(ops, porcupine.Operation{Input: lockInput{op, h.Token, weight, h.room}, Call: int64(call), Return: int64(max(ret, h.grant.Return))})
+		}
 		add(crew.OpGrant, h.weight, h.grant.Call, h.grant.Return)
 		if h.share != nil {
-			add(OpShare, 1, max(h.until(h.share), h.grant.Call), never)
+			add(OpShare, 1, h.until(h.share), h.until(h.share))
 		}
-		for _, c := range h.claims {
-			weight := h.weight
-			if h.share != nil && c.From >= h.share.Call {
-				weight = 1
-			}
-			add(crew.OpCheck, weight, c.From, c.To)
-		}
-		ended := never
-		if h.left != nil && h.left.Result == "" {
-			ended = h.left.Return
-		}
-		add(opEnd, 1, max(h.End(), h.grant.Call), ended)
+		add(opEnd, 0, h.End(), h.End())
 	}
 	return ops
 }
