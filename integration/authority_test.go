@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,9 +32,7 @@ func TestServersOfAnotherAuthority(t *testing.T) {
 	write := func(name string, content []byte) string {
 		t.Helper()
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, string(content))
 		return path
 	}
 	before, after := testpki.New(t), testpki.New(t)

@@ -23,138 +23,118 @@ import (
 	"github.com/holdfast-io/holdfast/lock/config"
 )
 
+// closedRoot is a root that only svc may use, on a server with TLS, and what programs there have shown.
+type closedRoot struct {
+	*secure
+	administrator steady
+	bin, dir      string
+	shown         strings.Builder
+}
+
+// closedFor returns a root that only the user of the ACL may use. The files of passwords are beside
+// the programs' configuration.
+func (s *secure) closedFor(bin string, acl []zk.ACL, passwords map[string]string) *closedRoot {
+	s.Helper()
+	r := &closedRoot{secure: s, administrator: s.raw(s.authority.Issue(s, "administrator"), "admin:top secret"), bin: bin, dir: s.TempDir()}
+	if err := r.administrator.Ensure("/closed", nil, acl); err != nil {
+		s.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"ca.pem": s.authority.PEM, "svc.pem": s.ours.Cert, "svc.key": s.ours.Key} {
+		writeFile(s, filepath.Join(r.dir, name), string(content))
+	}
+	for name, password := range passwords {
+		writeFile(s, filepath.Join(r.dir, name), password+"\n")
+	}
+	return r
+}
+
+// run runs a program to its end. The section zookeeper of its configuration ends with the lines of
+// auth. env is added to its environment.
+func (r *closedRoot) run(env, auth, name string, args ...string) (p *program, out string) {
+	r.Helper()
+	file := filepath.Join(r.dir, "config.yaml")
+	writeFile(r, file, fmt.Sprintf(`
+log: {level: trace}
+root: /closed
+zookeeper:
+  servers: [%q]
+  session_timeout: %v
+  tls: {ca_file: ca.pem, cert_file: svc.pem, key_file: svc.key}
+%s`, r.secure.secure, programSession, auth))
+	b := &bench{TB: r, ctx: r.ctx, servers: []string{r.secure.secure}, root: "/closed"}
+	cmd := exec.Command(filepath.Join(r.bin, name), slices.Concat(args[:1], []string{"--config", file, "--servers", r.secure.secure}, args[1:])...)
+	cmd.Env = append(os.Environ(), env)
+	p = &program{&cli{bench: b, dir: r.dir}, b.start(cmd)}
+	out = p.rest()
+	p.status()
+	r.shown.WriteString(out + p.Stderr() + strings.Join(cmd.Args, " "))
+	return p, out
+}
+
+// works runs the programs, which must succeed with the credentials.
+func (r *closedRoot) works(auth string) {
+	r.Helper()
+	for _, args := range [][]string{{"holdfast", "run", "x", "--", "/bin/sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline; echo"}, {"holdfast", "ls"}, {"reaper", "--once"}} {
+		p, out := r.run("", auth, args[0], args[1:]...)
+		p.mustExit(0)
+		if args[0] == "reaper" && !strings.Contains(out, `"complete": true`) {
+			r.Errorf("the reaper's report: %s", out)
+		}
+	}
+}
+
+// refuses runs a command without credentials, which must be refused. No password may have been shown.
+func (r *closedRoot) refuses(passwords ...string) {
+	r.Helper()
+	p, _ := r.run("", "", "holdfast", "run", "x", "--", "/bin/true")
+	p.mustSay("access denied")
+	if p.status() == 0 {
+		r.Error("a stranger's command ran")
+	}
+	for _, password := range passwords {
+		if strings.Contains(r.shown.String(), password) {
+			r.Errorf("the password is shown:\n%s", r.shown.String())
+		}
+	}
+}
+
 // testSecure: the programs work over TLS with the configured certificate and password, below a root
 // that only svc may use. Without the password a command is refused. No output and no process's
 // arguments show the password, and the command's environment lacks it.
 func testSecure(t *testing.T, bin string) {
-	s := startSecure(t)
 	const password = "tr0ub4dor"
-	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
-	if err := administrator.Ensure("/closed", nil, zk.DigestACL(zk.PermAll, "svc", password)); err != nil {
+	r := startSecure(t).closedFor(bin, zk.DigestACL(zk.PermAll, "svc", password), map[string]string{"password": password})
+	if err := r.administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
 		t.Fatal(err)
 	}
-	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, content := range map[string][]byte{"ca.pem": s.authority.PEM, "svc.pem": s.ours.Cert, "svc.key": s.ours.Key, "password": []byte(password + "\n")} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	configured := func(name, auth string) *cli {
-		file := filepath.Join(dir, name+".yaml")
-		text := fmt.Sprintf(`
-log: {level: trace}
-root: /closed
-zookeeper:
-  servers: ["%s"]
-  session_timeout: %v
-  tls: {ca_file: ca.pem, cert_file: svc.pem, key_file: svc.key}
-%s`, s.secure, programSession, auth)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		b := &bench{TB: t, ctx: s.ctx, servers: []string{s.secure}, root: "/closed"}
-		return &cli{bench: b, dir: dir, prog: filepath.Join(bin, "holdfast"), args: []string{"--config", file, "--servers", s.secure}, name: "x"}
-	}
-	var shown strings.Builder
-	keep := func(p *program, out string) {
-		shown.WriteString(out + p.Stderr() + strings.Join(p.cmd.Args, " "))
-	}
-	ours := configured("ours", "  auth: {user: svc, password_file: password}\n")
-	p := ours.start("run", ours.name, "--", "/bin/sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline; echo")
-	keep(p, p.rest())
-	p.mustExit(0)
-	env := configured("env", "  auth: {user: svc, password_env: HOLDFAST_IT_PASSWORD}\n")
-	withPassword := exec.Command(env.prog, slices.Concat([]string{"run"}, env.args, []string{env.name, "--on-lost", "env", "--", "/bin/sh", "-c", "env; echo done"})...)
-	withPassword.Env = append(os.Environ(), "HOLDFAST_IT_PASSWORD="+password)
-	p = &program{env, env.bench.start(withPassword)}
-	passed := p.rest()
-	keep(p, passed)
+	r.works("  auth: {user: svc, password_file: password}\n")
+	p, passed := r.run("HOLDFAST_IT_PASSWORD="+password, "  auth: {user: svc, password_env: HOLDFAST_IT_PASSWORD}\n",
+		"holdfast", "run", "x", "--on-lost", "env", "--", "/bin/sh", "-c", "env; echo done")
 	p.mustExit(0)
 	if !strings.Contains(passed, "HOLDFAST_LOCK=x\n") || strings.Contains(passed, "HOLDFAST_IT_PASSWORD") {
 		t.Errorf("the command's environment:\n%s", passed)
 	}
-	p = ours.start("ls")
-	keep(p, p.rest())
-	p.mustExit(0)
-	sweeper := *ours
-	sweeper.prog = filepath.Join(bin, "reaper")
-	p = sweeper.start("--once")
-	out := p.rest()
-	keep(p, out)
-	p.mustExit(0)
-	if !strings.Contains(out, `"complete": true`) {
-		t.Errorf("the reaper's report: %s", out)
-	}
-
-	p = configured("strangers", "").start("run", ours.name, "--", "/bin/true")
-	keep(p, p.rest())
-	if p.status() == 0 {
-		t.Error("a stranger's command ran")
-	}
-	p.mustSay("access denied")
-	if strings.Contains(shown.String(), password) {
-		t.Errorf("the password is shown:\n%s", shown.String())
-	}
+	r.refuses(password)
 }
 
 // testSASL: the programs authenticate by SASL, over TLS, with the configured user and password.
 // With a wrong password the doctor names the entry of the JAAS file. No output and no process's
 // arguments show a password.
 func testSASL(t *testing.T, bin string) {
-	s := startSecure(t, withSASL(t))
-	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
-	if err := administrator.Ensure("/closed", nil, saslACL("svc")); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, content := range map[string][]byte{
-		"ca.pem": s.authority.PEM, "svc.pem": s.ours.Cert, "svc.key": s.ours.Key,
-		"password": []byte(saslUsers["svc"] + "\n"), "wrong": []byte("wr0ng\n"),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var shown strings.Builder
-	run := func(sasl, program string, args ...string) (p *program, out string) {
-		text := fmt.Sprintf("log: {level: trace}\nroot: /closed\nzookeeper:\n  servers: [%q]\n  session_timeout: %v\n  tls: {ca_file: ca.pem, cert_file: svc.pem, key_file: svc.key}\n%s",
-			s.secure, programSession, sasl)
-		file := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		b := &bench{TB: t, ctx: s.ctx, servers: []string{s.secure}, root: "/closed"}
-		c := &cli{bench: b, dir: dir, prog: filepath.Join(bin, program), args: []string{"--config", file, "--servers", s.secure}, name: "x"}
-		p = c.start(args...)
-		out = p.rest()
-		p.status()
-		shown.WriteString(out + p.Stderr() + strings.Join(p.cmd.Args, " "))
-		return p, out
-	}
-	const ours = "  sasl: {mechanism: digest-md5, user: svc, password_file: password}\n"
-	for _, args := range [][]string{{"holdfast", "run", "x", "--", "/bin/sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline"}, {"holdfast", "ls"}, {"reaper", "--once"}, {"holdfast", "doctor"}} {
-		p, out := run(ours, args[0], args[1:]...)
-		p.mustExit(0)
-		if args[0] == "reaper" && !strings.Contains(out, `"complete": true`) {
-			t.Errorf("the reaper's report: %s", out)
-		}
-	}
-	p, out := run("  sasl: {mechanism: digest-md5, user: svc, password_file: wrong}\n", "holdfast", "doctor")
+	r := startSecure(t, withSASL(t)).closedFor(bin, saslACL("svc"), map[string]string{"password": saslUsers["svc"], "wrong": "wr0ng"})
+	const ours, wrong = "  sasl: {mechanism: digest-md5, user: svc, password_file: password}\n", "  sasl: {mechanism: digest-md5, user: svc, password_file: wrong}\n"
+	r.works(ours)
+	p, _ := r.run("", ours, "holdfast", "doctor")
+	p.mustExit(0)
+	p, out := r.run("", wrong, "holdfast", "doctor")
 	p.mustExit(1)
 	if !strings.Contains(out, "sasl-failed") || !strings.Contains(out, "user_svc") {
 		t.Errorf("the doctor says\n%s", out)
 	}
-	p, _ = run("  sasl: {mechanism: digest-md5, user: svc, password_file: wrong}\n", "holdfast", "run", "x", "--", "/bin/true")
+	p, _ = r.run("", wrong, "holdfast", "run", "x", "--", "/bin/true")
 	p.mustExit(1)
 	p.mustSay("SASL authentication failed")
-	p, _ = run("", "holdfast", "run", "x", "--", "/bin/true")
-	p.mustSay("access denied")
-	if strings.Contains(shown.String(), saslUsers["svc"]) || strings.Contains(shown.String(), "wr0ng") {
-		t.Errorf("the password is shown:\n%s", shown.String())
-	}
+	r.refuses(saslUsers["svc"], "wr0ng")
 }
 
 // TestTLSAsDocumented: a client with the configuration of lock/SECURING.md can lock on a server

@@ -57,9 +57,7 @@ func testRunTickets(t *testing.T, bin string) {
 	c.mustNotHave(waiter)
 
 	stale := filepath.Join(c.dir, "stale")
-	if err := os.WriteFile(stale, used, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, stale, string(used))
 	p = c.start("run", c.name, "--attach", stale, "--", "true")
 	p.mustExit(1)
 	p.mustSay(lock.ErrAttached.Error())
@@ -80,9 +78,7 @@ func testRunTickets(t *testing.T, bin string) {
 	if ticket, err = hold.Ticket(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(ticket.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, ticket.String())
 	c.unlock(hold)
 	next := <-waiter
 	if next == nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -438,4 +439,15 @@ func (b *bench) zkCli(commands string) string {
 		b.Fatalf("zkCli: %v\n%s", err, out)
 	}
 	return string(out)
+}
+
+// writeFile writes a file that only its owner can read, and makes its folder.
+func writeFile(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -379,9 +379,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 	for _, command := range commands("kadmin> ") {
 		k.Admin(t, here.Replace(command))
 	}
-	if err := os.WriteFile(dir+"/jaas.conf", []byte(here.Replace(block("Server {"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, dir+"/jaas.conf", here.Replace(block("Server {")))
 	flags := strings.Fields(strings.Trim(here.Replace(strings.TrimPrefix(block("SERVER_JVMFLAGS="), "SERVER_JVMFLAGS=")), `"`))
 	start := func(settings ...string) *bench {
 		k.secure = newSecure(t, zkserver.Options{JVMArgs: flags, Config: append([]string{block("authProvider."), "ssl.clientAuth=none"}, settings...)})

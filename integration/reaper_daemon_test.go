@@ -3,13 +3,9 @@
 package integration_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -216,18 +212,18 @@ func testReaperRootsChange(t *testing.T, bin string) {
 	}
 	configure("root: " + one.root)
 	p := c.start()
-	page := fmt.Sprint(p.logs("status page, metrics and health are served")["url"])
+	at := page{one, strings.TrimSuffix(fmt.Sprint(p.logs("status page, metrics and health are served")["url"]), "/")}
 	shows := func(labels ...string) {
 		t.Helper()
 		var status struct{ Roots []struct{ Label string } }
-		if err := json.Unmarshal([]byte(get(t, page+"api/v1/status")), &status); err != nil {
-			t.Fatal(err)
+		if _, text := at.get("/api/v1/status"); json.Unmarshal([]byte(text), &status) != nil {
+			t.Fatal(text)
 		}
 		var shown []string
 		for _, r := range status.Roots {
 			shown = append(shown, r.Label)
 		}
-		metrics := get(t, page+"metrics")
+		_, metrics := at.get("/metrics")
 		if n := strings.Count(metrics, "\nholdfast_reaper_sweep_duration_seconds_count{"); !slices.Equal(shown, labels) || n != 2*len(labels) {
 			t.Errorf("the page tells of %q, want %q, and there are %d series of how long sweeps took", shown, labels, n)
 		}
@@ -276,21 +272,6 @@ func testReaperRootsChange(t *testing.T, bin string) {
 	p.end()
 }
 
-// get returns the body at the URL. The status must be 200.
-func get(t *testing.T, url string) string {
-	t.Helper()
-	answer, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s: %v", url, answer.Status, err)
-	}
-	return string(text)
-}
-
 // testReaperCredentials: each root is swept with its own credentials, and the log shows no
 // password.
 func testReaperCredentials(t *testing.T, bin string) {
@@ -300,9 +281,7 @@ func testReaperCredentials(t *testing.T, bin string) {
 	text := fmt.Sprintf("zookeeper: {servers: [\"%s\"], session_timeout: %v}\nreaper: {schedule: \"@every 1s\"}\n"+
 		"policies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\nroots:\n", strings.Join(b.servers, `", "`), programSession, long, grace)
 	for _, team := range []string{"a", "b"} {
-		if err := os.WriteFile(filepath.Join(c.dir, team), []byte("secret-of-"+team), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(c.dir, team), "secret-of-"+team)
 		text += fmt.Sprintf("  - {name: team-%s, root: %s/%s, zookeeper: {auth: {user: %s, password_file: %s}}}\n", team, b.root, team, team, team)
 	}
 	c.configure(text)
@@ -333,36 +312,6 @@ func testReaperCredentials(t *testing.T, bin string) {
 			if err := b.raw.Delete(b.root+"/"+team+node, -1); err != nil && err != zk.ErrNoNode {
 				t.Error(err)
 			}
-		}
-	}
-}
-
-// testReaperPipe: if the configuration is a pipe without a writer, a signal still ends the reaper.
-func testReaperPipe(t *testing.T, bin string) {
-	fifo := filepath.Join(t.TempDir(), "config")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b := onShared(t)
-	for _, how := range []string{"--once", "--once=false"} {
-		var errs bytes.Buffer
-		cmd := exec.Command(filepath.Join(bin, "reaper"), "--config", fifo, how)
-		cmd.Stderr = &errs
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var w *os.File
-		b.eventually("it reads the pipe", func() (ok bool) { // opening for writing fails before
-			var err error
-			w, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-			return err == nil
-		})
-		defer w.Close()
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err == nil || !strings.Contains(errs.String(), "interrupted by a signal") {
-			t.Errorf("%s: %v, says %q", how, err, &errs)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package integration_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,9 +32,7 @@ reaper: {schedule: "@every 1s"}
 // configure overwrites the configuration file.
 func (c *cli) configure(text string) {
 	c.Helper()
-	if err := os.WriteFile(filepath.Join(c.dir, "config.yaml"), []byte(text), 0o600); err != nil {
-		c.Fatal(err)
-	}
+	writeFile(c, filepath.Join(c.dir, "config.yaml"), text)
 }
 
 // report waits until the program ends with the status, and returns the report that it printed.
@@ -93,21 +90,6 @@ func testReaperSkips(t *testing.T, bin string) {
 	}
 	active.signal(syscall.SIGTERM)
 	active.mustExit(0)
-}
-
-func testReaperBadConfig(t *testing.T, bin string) {
-	c := newReaper(onShared(t), bin)
-	c.configure("policies: [{name: all, match: \"**\", ttl: 10, grace: 1s}]\nreaper: {schedule: \"every day\", sweeps: 3}\n")
-	for _, args := range []string{"--once", "--dry-run"} {
-		p := c.start(args)
-		p.mustExit(2)
-		for _, text := range []string{"config.yaml:1", "ttl", "config.yaml:2", "schedule", "every day", "sweeps"} {
-			p.mustSay(text)
-		}
-	}
-	p := c.start("--twice")
-	p.mustExit(2)
-	p.mustSay("--twice")
 }
 
 func testReaperDaemon(t *testing.T, bin string) {

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,50 +102,6 @@ func must[T any](value T, err error) func(t testing.TB) T {
 	}
 }
 
-// cutter opens connections, and can cut them.
-type cutter struct {
-	opened chan struct{} // receives after a connection was opened; has room for one
-
-	mu   sync.Mutex
-	open []net.Conn
-	n    int
-}
-
-func (c *cutter) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	nc, err := net.DialTimeout(network, address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open, c.n = append(c.open, nc), c.n+1
-	select {
-	case c.opened <- struct{}{}:
-	default:
-	}
-	return nc, nil
-}
-
-// cut cuts all connections, and waits until the client has opened another connection.
-func (c *cutter) cut(ctx context.Context) error {
-	c.mu.Lock()
-	select {
-	case <-c.opened: // opened before, so it is cut
-	default:
-	}
-	for _, nc := range c.open {
-		nc.Close()
-	}
-	c.open = nil
-	c.mu.Unlock()
-	select {
-	case <-c.opened:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // TestSASLOverReconnects: a client whose connection is cut again and again still takes locks and
 // waits for them, and no request is denied. So the client authenticates before all other requests
 // on each connection.
@@ -154,8 +110,12 @@ func TestSASLOverReconnects(t *testing.T) {
 	opts := withSASL(t)
 	opts.JVMArgs = append(opts.JVMArgs, "-Dzookeeper.sessionRequireClientSASLAuth=true")
 	server := zkserver.ForTest(t, opts).Addr()
-	cuts := &cutter{opened: make(chan struct{}, 1)}
-	c := dialSASL(t, server, "svc", lock.WithDialer(cuts.dial))
+	var tap zkserver.Tap
+	var opened atomic.Int64
+	c := dialSASL(t, server, "svc", lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+		opened.Add(1)
+		return tap.Dial(network, address, timeout)
+	}))
 	other := dialSASL(t, server, "svc")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -177,10 +137,7 @@ func TestSASLOverReconnects(t *testing.T) {
 		})
 	}
 	for range times {
-		if err := cuts.cut(ctx); err != nil {
-			t.Error(err)
-			break
-		}
+		tap.Cut()
 		if err := hold.Extend(ctx, long); err != nil {
 			t.Errorf("the hold: %v", err)
 		}
@@ -190,11 +147,8 @@ func TestSASLOverReconnects(t *testing.T) {
 	if err := hold.Unlock(); err != nil {
 		t.Error(err)
 	}
-	cuts.mu.Lock()
-	defer cuts.mu.Unlock()
-	t.Logf("%d connections", cuts.n)
-	if cuts.n <= times {
-		t.Errorf("%d connections after %d cuts", cuts.n, times)
+	if n := opened.Load(); n <= times {
+		t.Errorf("%d connections after %d cuts", n, times)
 	}
 }
 
@@ -349,9 +303,7 @@ func TestSASLAsDocumented(t *testing.T) {
 	s := startSecure(t, opts)
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{"ca.pem": s.authority.PEM, "svc.pem": s.ours.Cert, "svc.key": s.ours.Key, "zookeeper.password": []byte("PASSWORD\n")} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), string(content))
 	}
 	text := strings.NewReplacer(`"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf("%q", s.secure),
 		"ca_file: ca.pem", "ca_file: ca.pem\n    cert_file: svc.pem\n    key_file: svc.key").Replace(client[1])

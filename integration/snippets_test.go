@@ -299,9 +299,7 @@ func TestGoSnippets(t *testing.T) {
 			}
 			server := zkserver.AddrForTest(t, zkserver.Options{})
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, filepath.Join(dir, "config.yaml"), strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server))
 			cmd := exec.CommandContext(t.Context(), program)
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server)
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -320,9 +318,7 @@ func buildSnippets(t *testing.T, module string, files []goFile) string {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	add := func(name, source string) {
 		to := filepath.Join(dir, name)
-		if err := os.WriteFile(to, []byte(source), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, to, source)
 		at, err := filepath.Abs(filepath.Join(root, "snippets", name))
 		if err != nil {
 			t.Fatal(err)
@@ -348,9 +344,7 @@ func buildSnippets(t *testing.T, module string, files []goFile) string {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(config, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, config, string(data))
 	program := filepath.Join(dir, "program")
 	if module != "" {
 		program = os.DevNull // the program is not run

@@ -3,9 +3,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,6 +38,34 @@ func TestUnreadLog(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Error("it still waits for the reader of its log")
+	}
+}
+
+// TestPipeIsInterrupted: a signal ends a reaper whose configuration is a pipe without a writer.
+func TestPipeIsInterrupted(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "config")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(app.Interrupt{Signal: syscall.SIGTERM})
+	for _, how := range []string{"--once", "--once=false"} {
+		var errs bytes.Buffer
+		status := make(chan int, 1)
+		go func() { status <- run(ctx, []string{"--config", fifo, how}, strings.NewReader(""), io.Discard, &errs) }()
+		select {
+		case got := <-status:
+			if got == 0 || !strings.Contains(errs.String(), "interrupted by a signal") {
+				t.Errorf("%s: status %d, says %q", how, got, &errs)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: it still waits for the pipe", how)
+		}
+		w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // the reaper's open returns
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
 	}
 }
 
