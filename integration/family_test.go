@@ -27,19 +27,22 @@ func (h *hall) enter(t testing.TB, weight int64) (leave func()) {
 	return func() { h.inside.Add(-weight) }
 }
 
-// busy runs turns on several clients, and ends their sessions repeatedly. It returns when 5 seconds
-// have passed and enough returns true.
-func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.Client, r *rand.Rand) error) {
+// busyClients is the number of clients of busy.
+const busyClients = 4
+
+// busy runs turns on several clients, which have the options, and ends their sessions repeatedly. It
+// returns when 5 seconds have passed and enough returns true.
+func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.Client, r *rand.Rand) error, opts ...lock.Option) {
 	b.Helper()
-	const clients, workers, span = 4, 4, 5 * time.Second
+	const workers, span = 4, 5 * time.Second
 	var all sync.WaitGroup
 	defer all.Wait()
 	ending, end := context.WithCancel(b.ctx)
 	defer end()
-	var taps [clients]*zkserver.Tap
-	var cs [clients]*lock.Client
-	for i := range clients {
-		cs[i], taps[i] = b.tapped()
+	var taps [busyClients]*zkserver.Tap
+	var cs [busyClients]*lock.Client
+	for i := range cs {
+		cs[i], taps[i] = b.tapped(opts...)
 	}
 	var expired atomic.Int32
 	for i, c := range cs {

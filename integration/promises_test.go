@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -98,85 +99,60 @@ func withoutAnchors(children []string) []string {
 	})
 }
 
-// TestSessionsExpiredOnceASecond: each session of all clients ends after a second. For half a
-// minute a hold is not lost. Then the other clients take turns: no two clients hold the lock at
-// once, and each client has a turn.
+// TestSessionsExpiredOnceASecond: each session of all clients ends after a second. A hold outlives
+// that for longer than a lease and the grace. Then the other clients take turns: no two clients hold
+// the lock at once, and each client has a turn.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
-	const waiters, span = 8, 2 * (longTTL + grace)
-	var clients []*lock.Client
-	var taps []*zkserver.Tap
-	for range waiters + 1 {
-		c, tap := b.tapped(lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)) // an answer may take many sessions
-		clients, taps = append(clients, c), append(taps, tap)
-	}
+	const span = 2 * (longTTL + grace)
+	begun := time.Now()
+	opts := []lock.Option{lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)} // an answer may take many sessions
+	c, tap := b.tapped(opts...)
+	var r room
+	h := b.lock(c, "x")
+	leave := r.enter(h.Token())
 	var expired atomic.Int32
 	stop := make(chan struct{})
-	var storm sync.WaitGroup
-	for _, tap := range taps {
-		storm.Go(func() { b.storm(tap, &expired, stop) })
-	}
-
-	var r room
-	h := b.lock(clients[0], "x")
-	leave := r.enter(h.Token())
-	turns := make([]atomic.Int32, waiters)
-	var done sync.WaitGroup
-	ending, end := context.WithCancel(b.ctx)
-	for i, c := range clients[1:] {
-		done.Go(func() {
-			for ending.Err() == nil {
-				h, err := c.Mutex("x").Lock(ending)
-				if ending.Err() != nil {
-					if err == nil {
-						b.unlock(h)
-					}
-					return
-				}
-				if err != nil {
-					t.Errorf("waiter %d: %v", i, err)
-					return
-				}
-				leave := r.enter(h.Token())
-				time.Sleep(10 * time.Millisecond)
-				leave()
-				if err := h.Unlock(); err != nil {
-					t.Errorf("waiter %d: unlock: %v", i, err)
-				}
-				turns[i].Add(1)
-			}
-		})
-	}
-	select {
-	// wall clock: sessions end for this long
-	case <-time.After(span / 2):
-	case <-h.Context().Done():
-		t.Errorf("the holder lost it: %v", h.Err())
-	}
-	many := func(n int32) {
-		b.eventually(fmt.Sprintf("%d sessions have been expired", n), func() bool { return expired.Load() >= n })
-	}
-	many(100)
-	if n := r.entries.Load(); n != 1 {
-		t.Errorf("%d entries while the first one held", n)
-	}
-	if h.Remaining() == 0 {
-		t.Error("the hold is not valid")
-	}
-	leave()
-	b.unlock(h)
-	<-time.After(span / 2) // wall clock: sessions end for this long
-	many(200)
-	close(stop)
-	storm.Wait()
-	b.eventually("everybody had a turn", func() bool {
-		return !slices.ContainsFunc(indexes(turns), func(i int) bool { return turns[i].Load() == 0 })
+	var holder sync.WaitGroup
+	holder.Go(func() { b.storm(tap, &expired, stop) })
+	holder.Go(func() {
+		defer close(stop)
+		select {
+		// wall clock: sessions end for this long
+		case <-time.After(span / 2):
+		case <-h.Context().Done():
+			t.Errorf("the holder lost it: %v", h.Err())
+		}
+		if n := r.entries.Load(); n != 1 || h.Remaining() == 0 || expired.Load() < 10 {
+			t.Errorf("%d entries while the first one held, whose lease has %v left, after %d sessions", n, h.Remaining(), expired.Load())
+		}
+		leave()
+		b.unlock(h)
 	})
-	end()
-	done.Wait()
+	var mu sync.Mutex
+	turns := map[*lock.Client]int{}
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(turns) == busyClients && time.Since(begun) > span // wall clock: sessions end for this long
+	}
+	b.busy(enough, func(ctx context.Context, c *lock.Client, _ *rand.Rand) error {
+		h, err := c.Mutex("x").Lock(ctx)
+		if err != nil {
+			return err
+		}
+		leave := r.enter(h.Token())
+		time.Sleep(10 * time.Millisecond) // wall clock: how long a hold lasts
+		leave()
+		mu.Lock()
+		turns[c]++
+		mu.Unlock()
+		return h.Unlock()
+	}, opts...)
+	holder.Wait()
 	r.check(t)
-	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
+	t.Logf("%d turns", r.entries.Load())
 }
 
 // storm ends each session of a client after a second, and counts the sessions in expired. A second
@@ -204,14 +180,6 @@ func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan stru
 		expired.Add(1)
 		ended = id
 	}
-}
-
-func indexes[T any](s []T) []int {
-	is := make([]int, len(s))
-	for i := range is {
-		is[i] = i
-	}
-	return is
 }
 
 // TestKilledHolder: after a holder was killed, the next client enters when the lease and the grace
