@@ -32,14 +32,13 @@ type Follower interface {
 // begins with the newest snapshot that is older than the range, and has no transactions that the next
 // leader may have discarded. Without one, as in a folder that the server purges, it begins with the
 // oldest transactions and a Gap, and f learns the state from the first such snapshot that they reach.
-// So it does after each gap. A snapshot from before the range may show older transactions that were
-// discarded: Follow knows those of the range alone. warn gets the problems of the files.
+// So it does after each gap. warn gets the problems of the files.
 // Follow returns the path of the first snapshot that it used, or "". It fails only if ctx ends.
 func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error)) (snapshot string, err error) {
-	w := &follow{Log: l, f: f, warn: warn, to: Range{To: r.To, Until: r.Until}, last: -1}
+	w := &follow{Log: l, f: f, warn: warn, to: Range{To: r.To, Until: r.Until}, last: -1, unfit: map[*Snapshot]bool{}}
 	if first := l.firstZxid(); first != 1 || r.From > 1 || !r.Since.IsZero() { // else the log begins with an empty ensemble
 		for _, s := range l.SnapshotsFor(r) {
-			if !l.doubtful(s) && w.load(s) {
+			if w.load(s) {
 				break
 			}
 		}
@@ -89,11 +88,12 @@ type follow struct {
 	*Log
 	f     Follower
 	warn  func(error)
-	to    Range  // its end
-	last  int64  // the last transaction that f knows, or that is missing; -1: none yet
-	gone  []span // transactions that the next leader may have discarded, in their order
-	tried int    // number of snapshots that are older than the last transaction, or were tried
-	used  string // path of the first snapshot that f began with
+	to    Range              // its end
+	last  int64              // the last transaction that f knows, or that is missing; -1: none yet
+	gone  []span             // transactions that the next leader may have discarded, in their order
+	tried int                // number of snapshots that are older than the last transaction, or were tried
+	unfit map[*Snapshot]bool // those that show such a transaction: each is warned of once
+	used  string             // path of the first snapshot that f began with
 }
 
 func (w *follow) problem(err error) {
@@ -107,12 +107,17 @@ func (w *follow) problem(err error) {
 	}
 }
 
-// doubtful reports whether the next leader may have discarded transactions that the snapshot has: the logs
-// go on with another epoch, and none has its last transaction, or another folder goes on without that.
-func (l *Log) doubtful(s *Snapshot) bool {
-	for t, err := range l.again().Txns(Range{From: s.Zxid}) {
-		if err == nil {
-			return t.Disputed || t.Zxid != s.Zxid && znode.Epoch(t.Zxid) != znode.Epoch(s.Zxid)
+// doubtful reports whether the next leader may have discarded the transaction: the logs go on with another
+// epoch, and none has it, or another folder goes on without it. If transactions are missing there, it is not in
+// doubt: the servers got it in a snapshot.
+func (l *Log) doubtful(zxid int64) bool {
+	for t, err := range l.again().Txns(Range{From: zxid}) {
+		var p *Problem
+		switch {
+		case err == nil:
+			return t.Disputed || t.Zxid != zxid && znode.Epoch(t.Zxid) != znode.Epoch(zxid)
+		case errors.As(err, &p) && p.breaks() && (zxid < p.Zxid || zxid > p.Until):
+			return false
 		}
 	}
 	return false
@@ -144,27 +149,47 @@ type span struct{ from, to int64 }
 
 // sound returns an error if the snapshot shows a transaction that the next leader may have discarded. A
 // leader that saved one, and was not elected again, truncates its log, but loads that snapshot: then the
-// transaction stays in its data, and in its later snapshots.
+// transaction stays in its data, and in its later snapshots. As leaders discard the end of an epoch, the
+// last transaction that the snapshot shows of each tells whether it does.
 func (w *follow) sound(s *Snapshot) error {
-	if len(w.gone) == 0 {
+	first := w.firstZxid()
+	now := znode.Epoch(s.Zxid)
+	if len(w.gone) == 0 && (first == 0 || znode.Epoch(first) == now) {
 		return nil
 	}
+	last := map[int64]int64{} // by epoch
 	for n, err := range s.Nodes() {
 		if err != nil {
 			return nil // Begin will tell
 		}
 		for _, zxid := range []int64{n.Czxid, n.Mzxid, n.Pzxid} {
 			if slices.ContainsFunc(w.gone, func(g span) bool { return zxid >= g.from && zxid <= g.to }) {
-				return &Problem{Kind: ProblemDisputed, File: s.Path, Zxid: zxid, Until: zxid, Count: 1}
+				return unsound(s, zxid)
 			}
+			if epoch := znode.Epoch(zxid); first > 0 && zxid >= first && epoch < now {
+				last[epoch] = max(last[epoch], zxid)
+			}
+		}
+	}
+	for _, epoch := range slices.Sorted(maps.Keys(last)) {
+		if w.doubtful(last[epoch]) {
+			return unsound(s, last[epoch])
 		}
 	}
 	return nil
 }
 
+func unsound(s *Snapshot, zxid int64) error {
+	return &Problem{Kind: ProblemDisputed, File: s.Path, Zxid: zxid, Until: zxid, Count: 1}
+}
+
 // load has f begin with the snapshot; false if that cannot be read.
 func (w *follow) load(s *Snapshot) bool {
+	if w.unfit[s] || w.doubtful(s.Zxid) {
+		return false
+	}
 	if err := w.sound(s); err != nil {
+		w.unfit[s] = true
 		w.warn(err)
 		return false
 	}

@@ -145,6 +145,27 @@ func TestFollowDoubtsSnapshots(t *testing.T) {
 		"before the range, a log has them": {[]map[string][]byte{
 			{"log.3": file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 4)): snapshot(a), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
 		}, start.Add(2*time.Hour + 3*time.Second), []int64{zx(1, 7)}},
+		"before the range, a later snapshot shows what no log has": {[]map[string][]byte{
+			{name("log", zx(1, 3)): file(run(1, 3, 5, "a")...), name("snapshot", zx(1, 4)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 3, "a")...),
+				name("snapshot", zx(2, 3)): snapshot(a, Node{Path: "/ghost", Czxid: zx(1, 6)}), name("log", zx(2, 4)): file(run(2, 4, 6, "a")...)},
+		}, start.Add(2*time.Hour + 5*time.Second), []int64{zx(1, 4)}},
+		"before the range, a later snapshot shows what only another one has": {[]map[string][]byte{
+			{name("log", zx(1, 3)): file(run(1, 3, 5, "a")...), name("snapshot", zx(1, 4)): snapshot(a), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 3, "a")...),
+				name("snapshot", zx(2, 3)): snapshot(a, Node{Path: "/ghost", Czxid: zx(1, 6)}), name("log", zx(2, 4)): file(run(2, 4, 6, "a")...)},
+		}, start.Add(2*time.Hour + 5*time.Second), []int64{zx(1, 4)}},
+		"before the range, a later snapshot shows what another folder lacks": {[]map[string][]byte{
+			{name("log", zx(1, 3)): file(run(1, 3, 7, "a")...), name("snapshot", zx(1, 4)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 3, "a")...),
+				name("snapshot", zx(2, 3)): snapshot(a, Node{Path: "/ghost", Czxid: zx(1, 6)}), name("log", zx(2, 4)): file(run(2, 4, 6, "a")...)},
+			{name("log", zx(1, 3)): file(run(1, 3, 5, "a")...), name("log", zx(2, 1)): file(run(2, 1, 3, "a")...), name("log", zx(2, 4)): file(run(2, 4, 6, "a")...)},
+		}, start.Add(2*time.Hour + 5*time.Second), []int64{zx(1, 4)}},
+		"before the range, a later snapshot shows what a leader sent with its epoch's beginning": {[]map[string][]byte{
+			{name("log", zx(1, 3)): file(run(1, 3, 5, "a")...), name("snapshot", zx(2, 0)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 3, "a")...),
+				name("snapshot", zx(2, 3)): snapshot(Node{Path: "/a", Czxid: zx(1, 6)}), name("log", zx(2, 4)): file(run(2, 4, 6, "a")...)},
+		}, start.Add(2*time.Hour + 5*time.Second), []int64{zx(2, 3)}},
+		"after a gap, one of what another folder goes on without": {[]map[string][]byte{
+			{name("log", zx(1, 5)): file(run(1, 5, 5, "a")...), name("snapshot", zx(1, 7)): snapshot(a), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...), name("snapshot", zx(2, 3)): snapshot(a)},
+			{name("log", zx(1, 5)): file(run(1, 5, 5, "a")...), name("log", zx(2, 1)): file(run(2, 1, 5, "a")...)},
+		}, time.Time{}, []int64{zx(2, 3)}},
 	} {
 		var dirs []string
 		for _, files := range tt.folders {
