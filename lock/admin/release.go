@@ -42,6 +42,7 @@ func parseVersion(answer string) (version, bool) {
 var (
 	dataDir = regexp.MustCompile(`(?m)^dataDir=(.+?)(?:/version-2)?\r?$`)
 	heapMax = regexp.MustCompile(`(?m)^os\.memory\.max=([0-9]{1,12})MB\r?$`)
+	differs = regexp.MustCompile(`(?m)^zk_digest_mismatches_count\t([0-9]{1,18})\r?$`)
 )
 
 // parseDataDir returns the dataDir in the answer to conf; "" if there is none.
@@ -60,6 +61,16 @@ func parseHeap(answer string) int64 {
 	}
 	n, _ := strconv.ParseInt(m[1], 10, 64)
 	return n << 20
+}
+
+// parseMismatches returns the number of different digests in the answer to mntr; -1 if there is none.
+func parseMismatches(answer string) int64 {
+	m := differs.FindStringSubmatch(answer)
+	if m == nil {
+		return -1
+	}
+	n, _ := strconv.ParseInt(m[1], 10, 64)
+	return n
 }
 
 // warning returns a warning about a release of ZooKeeper; "" if there is none. The bugs that it

@@ -43,6 +43,14 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%q: %d, want %d", answer, got, want)
 		}
 	}
+	for answer, want := range map[string]int64{
+		"zk_cnt_x\t7\nzk_digest_mismatches_count\t12\nzk_y\t1\n": 12, "zk_digest_mismatches_count\t0\n": 0,
+		"mntr is not executed because it is not in the whitelist.\n": -1, "": -1,
+	} {
+		if got := parseMismatches(answer); got != want {
+			t.Errorf("%q: %d, want %d", answer, got, want)
+		}
+	}
 }
 
 func TestWarnings(t *testing.T) {

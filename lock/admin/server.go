@@ -39,6 +39,9 @@ type ServerRelease struct {
 	// of its heap in bytes, by envi; "" and 0 if it does not tell. Releases before 3.5 do not tell Heap.
 	DataDir string
 	Heap    int64
+	// Mismatches is how often, since its start, the digest of its data was not the leader's, by the word
+	// mntr; -1 if it does not tell. Releases before 3.6 do not.
+	Mismatches int64
 }
 
 // CheckServer checks whether the server of the client's session supports the protocol. It makes
@@ -90,7 +93,8 @@ func releases(ctx context.Context, c access.Client) []ServerRelease {
 			}
 			conf, _ := c.Conn.Word(ctx, address, "conf") // not permitted by default
 			envi, _ := c.Conn.Word(ctx, address, "envi")
-			s.DataDir, s.Heap = parseDataDir(conf), parseHeap(envi)
+			mntr, _ := c.Conn.Word(ctx, address, "mntr")
+			s.DataDir, s.Heap, s.Mismatches = parseDataDir(conf), parseHeap(envi), parseMismatches(mntr)
 		})
 	}
 	asked.Wait()

@@ -207,6 +207,12 @@ func (e *exam) server(ctx context.Context) error {
 		if s.Heap > 0 && s.Heap < smallHeap {
 			e.add("heap-small", "%s has a heap of at most %d MB", s.Address, s.Heap>>20)
 		}
+		if s.Mismatches > 0 {
+			e.add("data-differs", "the data of %s was not the leader's after %d transactions since its start, by their digests", s.Address, s.Mismatches)
+		}
+	}
+	if !slices.ContainsFunc(r.Servers, func(s admin.ServerRelease) bool { return s.Mismatches < 0 }) {
+		e.fine("data-differs")
 	}
 	return nil
 }
@@ -290,7 +296,7 @@ func (e *exam) clock(ctx context.Context) error {
 		e.tell("the leader's clock ran evenly for %v; the smallest grace, %v of policy %q, allows for jumps of %v", watched, least.Grace, least.Name, least.Grace/2)
 	}
 	if left := znode.TxnsLeft(now.Zxid); left < cmp.Or(e.fewTxns, fewTxns) {
-		e.add("term-ends", "ZooKeeper's leader can number %d more transactions, of 2^32", left)
+		e.add("term-ends", "%d more transactions, of 2^32, fit into the present term of ZooKeeper's leader, or of a server that runs alone", left)
 	}
 	e.fine("term-ends")
 	local := time.Now()

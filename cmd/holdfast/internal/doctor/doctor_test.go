@@ -243,6 +243,10 @@ var plants = []struct {
 		p.words = "Zookeeper version: 3.9.6-0, built\n"
 		p.more = map[string]string{"envi": "os.memory.free=100MB\nos.memory.max=123MB\nos.memory.total=123MB\n"}
 	}},
+	{"data-differs", "was not the leader's after 3 transactions", "delete its version-2", locktest.Options{}, func(p *patient) {
+		p.words = "Zookeeper version: 3.9.6-0, built\n"
+		p.more = map[string]string{"mntr": "zk_server_state\tfollower\nzk_digest_mismatches_count\t3\n"}
+	}},
 	{"server-unchecked", "a scratch node below /locks", "acl-denied", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		p.setACL("/locks", zk.WorldACL(zk.PermRead))
@@ -431,6 +435,7 @@ func TestHealthy(t *testing.T) {
 		}
 		defer hold.Unlock()
 		p.words = "Zookeeper version: 3.9.5-0, built on 2026-01-01 00:00 UTC\n"
+		p.more = map[string]string{"mntr": "zk_digest_mismatches_count\t0\n"}
 		p.reconfigure("server.1=192.0.2.1:2888:3888:participant;2181\nserver.2=192.0.2.2:2888:3888:participant;2181\nserver.3=192.0.2.3:2888:3888:participant;2181\nversion=0")
 		before := len(p.Dump("/"))
 		r := p.examine()
