@@ -356,28 +356,6 @@ func TestAmbiguousUnlockOfAll(t *testing.T) {
 	})
 }
 
-// TestAbandonedLockOfAll: if the caller gives up while the transaction is in flight, and then
-// closes the client, no node is left when Close returns.
-func TestAbandonedLockOfAll(t *testing.T) {
-	for name, fault := range lateReplies {
-		if name == outlasts {
-			continue
-		}
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			a := w.client("a")
-			w.unlockAll(w.lockAll(a, "x", "y", "z"))
-			time.Sleep(2 * time.Second)
-			w.fault(func(r locktest.Request) bool {
-				return r.Label == "a" && joins(r) && touches(r, "/locks/z")
-			}, fault)
-			ctx := w.limited(5 * time.Millisecond)
-			mustBe(w, second(a.All([]string{"x", "y", "z"}).Lock(ctx)), context.DeadlineExceeded)
-			mustBe(w, a.Close(), nil)
-			w.hasNodes(0)
-		})
-	}
-}
-
 // TestEntryOfAllDeletedWhileItWaits: if one entry of a waiter for several locks is deleted, one
 // transaction creates all of its entries again, at the ends of the queues. A single new entry could
 // wait behind a client that waits for the other entries.
@@ -664,22 +642,5 @@ func TestGuardedParentIsForeign(t *testing.T) {
 		fails(w, second(a.All([]string{"x", "y"}).Lock(w.ctx)), lock.ErrForeign, `lock "y"`)
 		time.Sleep(5 * time.Second)
 		equalAll(w, "left behind", w.nodes(), []string{"/locks/y"})
-	})
-}
-
-// TestCloseWhileAllAreWaitedFor: Close ends the holds and waits of All.Lock with ErrClosed, and
-// deletes their entries.
-func TestCloseWhileAllAreWaitedFor(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		h := w.lock(b, "y")
-		held := w.lockAll(a, "u", "v")
-		ch := w.queueAll(w.ctx, a, "x", "y")
-		mustBe(w, a.Close(), nil)
-		mustBe(t, hasCome(w, ch).err, lock.ErrClosed)
-		mustBe(t, context.Cause(held.Context()), lock.ErrClosed)
-		mustBe(t, held.Unlock(), lock.ErrClosed)
-		fails(t, second(a.All([]string{"x", "y"}).Lock(w.ctx)), lock.ErrClosed, `locks ["x" "y"]: `)
-		w.finish(h)
 	})
 }

@@ -166,7 +166,7 @@ var lateReplies = map[string]locktest.Fault{
 // outlasts.
 func TestAbandonedCall(t *testing.T) {
 	for name, fault := range lateReplies {
-		for _, how := range []string{"Lock of a held lock", "Lock of a free lock", "TryLock of a free lock"} {
+		for _, how := range []string{"Lock of a held lock", "Lock of a free lock", "TryLock of a free lock", "Lock of free locks"} {
 			for _, then := range []string{"", "closes", "closes, on a borrowed connection"} {
 				if then != "" && strings.HasPrefix(how, "TryLock") {
 					continue
@@ -194,8 +194,13 @@ func TestAbandonedCall(t *testing.T) {
 					}
 					ctx := w.limited(5 * time.Millisecond)
 					take := a.Mutex("x").Lock
-					if strings.HasPrefix(how, "TryLock") {
+					switch how {
+					case "TryLock of a free lock":
 						take = a.Mutex("x").TryLock
+					case "Lock of free locks":
+						take = func(ctx context.Context) (*lock.Hold, error) {
+							return nil, second(a.All([]string{"x", "y", "z"}).Lock(ctx))
+						}
 					}
 					got, err := take(ctx)
 					mustBe(w, err, context.DeadlineExceeded)

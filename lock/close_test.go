@@ -33,15 +33,19 @@ func TestClose(t *testing.T) {
 		h, other := w.lock(a, "x"), w.lock(b, "y")
 		waiting := w.queue(w.ctx, a, "y")
 		behind := w.queue(w.ctx, b, "x")
+		several, waitingForAll := w.lockAll(a, "u", "v"), w.queueAll(w.ctx, a, "z", "y")
 		ended := w.end(h)
 		mustBe(w, a.Close(), nil)
 		ended.wait()
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrClosed)
+		mustBe(t, context.Cause(several.Context()), lock.ErrClosed)
+		mustBe(t, several.Unlock(), lock.ErrClosed)
+		mustBe(t, hasCome(w, waitingForAll).err, lock.ErrClosed)
 		got := w.outcome(waiting)
 		closed(t, got.err)
 		mustSay(t, got.err, `"y"`)
 		w.inTurn(ended, w.expect(behind))
-		w.hasEntries("y", 1)
+		w.hasNodes(6) // x and y, each with an anchor and an entry
 		w.alive(other)
 
 		mustBe(w, a.Close(), nil)
@@ -54,9 +58,10 @@ func TestClose(t *testing.T) {
 				fails(t, second(take(ctx)), lock.ErrClosed, `lock "z"`)
 			}
 		}
+		fails(t, second(a.All([]string{"x", "y"}).Lock(w.ctx)), lock.ErrClosed, `locks ["x" "y"]: `)
 		mustBe(t, a.Mutex("z").Do(w.ctx, func(context.Context) error { panic("called") }), lock.ErrClosed)
 		mustBe(t, second(admin.New(a).Now(w.ctx)), lock.ErrClosed)
-		isTrue(t, a.Stats().Holds == 0 && a.Stats().Waiters == 0 && a.Stats().Lost == 1, "stats %+v", a.Stats())
+		isTrue(t, a.Stats().Holds == 0 && a.Stats().Waiters == 0 && a.Stats().Lost == 3, "stats %+v", a.Stats())
 	})
 }
 

@@ -525,7 +525,7 @@ func TestRoomWhileHoldersAreRead(t *testing.T) {
 
 // TestDeadHolderAmongMany: however many holders there are, the permit of a crashed holder goes to the
 // next waiter when the lease and the grace have ended, at most two quarters of a TTL later. That
-// costs about one read of each living holder in the time of its lease.
+// costs about one read of each living holder in the time of its lease. The waiter's own lease does not count.
 func TestDeadHolderAmongMany(t *testing.T) {
 	long := strings.Repeat("n", 500) // so that a waiter reads few holders at a time
 	for title, tt := range map[string]struct {
@@ -534,24 +534,27 @@ func TestDeadHolderAmongMany(t *testing.T) {
 		before  func(w *world, living []*lock.Hold, dead *lock.Hold) // before the waiter comes
 		after   func(w *world, living []*lock.Hold, dead *lock.Hold) // after the waiter has read all holders
 		slack   time.Duration
+		lease   time.Duration // the waiter's
 	}{
-		"hundred": {"x", 100, nil, nil, ttl * 6 / 10},
+		"hundred":                       {"x", 100, nil, nil, ttl * 6 / 10, ttl},
+		"few, and the waiter's longer":  {"x", 2, nil, nil, time.Second, time.Hour},
+		"many, and the waiter's longer": {"x", 40, nil, nil, time.Second, time.Hour},
 		"its lease was longer before": {"x", 20, func(w *world, _ []*lock.Hold, dead *lock.Hold) {
 			w.ok(dead.Extend(w.ctx, 20*ttl))
 		}, func(w *world, _ []*lock.Hold, dead *lock.Hold) {
 			w.ok(dead.Extend(w.ctx, ttl))
-		}, 3 * ttl / 2},
+		}, 3 * ttl / 2, ttl},
 		"another dead one cannot be deleted": {"x", 20, func(w *world, _ []*lock.Hold, _ *lock.Hold) {
 			poison := w.take(permits(w.sem("poison", 20), 1))
 			w.create(w.raw("other"), poison.EntryPath()+"/child", "", 0)
 			w.kill("poison")
-		}, nil, ttl}, // the waiter pauses after each refused purge
+		}, nil, ttl, ttl}, // the waiter pauses after each refused purge
 		"others are hidden": {long, 31, func(w *world, living []*lock.Hold, _ *lock.Hold) {
 			for _, h := range living {
 				_, err := w.raw("other").SetACL(h.EntryPath(), zk.WorldACL(zk.PermWrite|zk.PermDelete), -1)
 				w.ok(err)
 			}
-		}, nil, ttl * 6 / 10},
+		}, nil, ttl * 6 / 10, ttl},
 	} {
 		subtest(t, title, locktest.Options{}, func(w *world) {
 			living, missing := w.dial("living"), 1
@@ -566,7 +569,7 @@ func TestDeadHolderAmongMany(t *testing.T) {
 			if tt.before != nil {
 				tt.before(w, held, dead)
 			}
-			next := w.join(tt.name, permits(w.dial("next").Semaphore(tt.name, tt.holders), 1))
+			next := w.join(tt.name, permits(w.dial("next").Semaphore(tt.name, tt.holders, lock.WithTTL(tt.lease)), 1))
 			var reads atomic.Int32
 			w.Intercept(func(r locktest.Request) locktest.Fault {
 				if r.Label == "next" && r.Op == "getData" {
@@ -588,25 +591,6 @@ func TestDeadHolderAmongMany(t *testing.T) {
 			w.unlock(append(held, h)...)
 		})
 	}
-}
-
-// TestDeadHolderOfAShortLease: the lease of a dead holder counts, not that of the waiter: with one of an
-// hour a waiter has the permit when the holder's ten seconds and the grace are over, whether there are
-// few holders or many.
-func TestDeadHolderOfAShortLease(t *testing.T) {
-	each(t, "holders", []int{2, 40}, func(w *world, holders int) {
-		living := w.dial("living").Semaphore("x", holders)
-		for range holders - 1 {
-			defer w.unlock(w.take(permits(living, 1)))
-		}
-		dead := w.take(permits(w.dial("dead").Semaphore("x", holders), 1))
-		next := w.join("x", permits(w.dial("next").Semaphore("x", holders, lock.WithTTL(time.Hour)), 1))
-		time.Sleep(2 * ttl)
-		d := w.die("dead", dead.EntryPath())
-		got := w.await(next)
-		w.purged(d, got.at, 0, time.Second)
-		w.unlock(got.hold)
-	})
 }
 
 // TestTryAcquireBehindManyDeadHolders: a try has the permits of dead holders once their leases and the
