@@ -401,3 +401,34 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		w.finish(w.await(again).hold)
 	})
 }
+
+// TestEntryThatAnotherServerDoesNotKnowYet: the reply to a renewal is lost, and the session ends between
+// the sync and the read of the entry. The next server lags behind, and says that there is no entry. The
+// client reads again, and Unlock deletes the entry.
+func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h := w.lock(w.client("a"), "x")
+		reads, lost := 0, false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case r.Label != "a" || !touches(r, h.EntryPath()):
+			case !lost && mutates(r, "a"): // the next write finds another version
+				lost = true
+				return locktest.Fault{Drop: locktest.AfterApply}
+			case lost && r.Op == "getData":
+				switch reads++; reads {
+				case 1:
+					w.expireAway("a")
+					return locktest.Fault{Drop: locktest.BeforeApply}
+				case 2:
+					return locktest.Fault{Code: codeNoNode}
+				}
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(ttl / 2)
+		w.unlock(h)
+		isTrue(t, reads >= 3, "%d reads, want one more", reads)
+		w.empty()
+	})
+}

@@ -278,25 +278,28 @@ func TestTryDo(t *testing.T) {
 }
 
 // TestUnlockThatIsNotConfirmed: if no server confirms an Unlock in time, Unlock returns
-// ErrUnavailable, and the client deletes the entry later.
+// ErrUnavailable, and the client deletes the entry later, also after an outage that is longer than the TTL
+// but shorter than the extended lease.
 func TestUnlockThatIsNotConfirmed(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	each(t, "outage", []time.Duration{0, 3 * time.Minute}, func(w *world, outage time.Duration) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
 		h := w.lock(a, "x")
+		w.ok(h.Extend(w.ctx, 30*time.Minute))
 		ch := w.queue(w.ctx, w.dial("b"), "x")
 		w.Partition("a")
 		before := time.Now()
 		err := h.Unlock()
-		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
-		mustSay(t, err, `unlock "x": not confirmed`, h.EntryPath())
+		mustBe(w, err, lock.ErrUnavailable, context.DeadlineExceeded)
+		mustSay(w, err, `unlock "x": not confirmed`, h.EntryPath())
 		atMost(w, "took", time.Since(before), 2500*time.Millisecond)
-		atMost(t, "remaining after Unlock", h.Remaining(), 0)
-		mustBe(t, h.Err(), lock.ErrUnlocked)
+		atMost(w, "remaining after Unlock", h.Remaining(), 0)
+		mustBe(w, h.Err(), lock.ErrUnlocked)
+		time.Sleep(outage)
 		w.waits(ch)
 		w.Heal("a")
 		time.Sleep(3 * time.Second) // less than the rest of its lease
 		w.unlock(w.expect(ch).hold)
-		mustSay(t, errors.New(w.logged()), "unlock not confirmed")
+		mustSay(w, errors.New(w.logged()), "unlock not confirmed")
 		w.empty()
 	})
 }
