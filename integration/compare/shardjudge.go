@@ -35,25 +35,21 @@ type ledger struct {
 	now      monotonic.Instant
 	shards   [shards]state
 	stopped  map[string]bool
-	own      map[string]int // how many shards each process works on
-	none     int            // shards with no process at work
-	double   int            // shards with several
-	fullness float64        // seconds times fullest
+	fullness float64 // seconds times fullest
 }
 
 // state is the state of a shard.
 type state struct {
 	working map[string]bool
-	owner   string            // the process that began last
-	highest string            // token
-	atWork  int               // processes that work on it, and are not stopped
-	none    monotonic.Instant // since when that is 0
+	owner   string        // the process that began last
+	highest string        // token
+	none    time.Duration // for how long no process has been at work
 }
 
 // judgeShards returns what a history shows between two moments. The order of its writes in time is that of
 // the store.
 func judgeShards(records []*crew.Record, from, to monotonic.Instant) *ledger {
-	j := &ledger{from: from, to: to, stopped: map[string]bool{}, own: map[string]int{}}
+	j := &ledger{from: from, to: to, stopped: map[string]bool{}}
 	for i := range j.shards {
 		j.shards[i].working = map[string]bool{}
 	}
@@ -62,9 +58,6 @@ func judgeShards(records []*crew.Record, from, to monotonic.Instant) *ledger {
 		j.record(r)
 	}
 	j.pass(to)
-	for i := range j.shards {
-		j.gap(i)
-	}
 	if j.fullness > 0 {
 		j.Fullest = j.fullness / time.Duration(min(j.now, to)-from).Seconds()
 	}
@@ -78,75 +71,52 @@ func (j *ledger) pass(at monotonic.Instant) {
 		return
 	}
 	d := time.Duration(until - since)
-	j.None += time.Duration(j.none) * d
-	j.Double += time.Duration(j.double) * d
-	if len(j.own) > 0 {
-		j.fullness += d.Seconds() * float64(most(j.own)) * float64(len(j.own)) / float64(sum(j.own))
+	own, double := j.own(func(i int, s *state) {
+		j.None += d
+		if s.none += d; s.none > j.Longest {
+			j.Longest, j.Whose = s.none, fmt.Sprintf("shard %d, after %s", i, s.owner)
+		}
+	})
+	j.Double += time.Duration(double) * d
+	if len(own) > 0 {
+		j.fullness += d.Seconds() * float64(most(own)) * float64(len(own)) / float64(sum(own))
 	}
 }
 
-// gap takes note of the time since which a shard has no process at work.
-func (j *ledger) gap(i int) {
-	s := &j.shards[i]
-	since, until := max(s.none, j.from), min(j.now, j.to)
-	if s.owner != "" && s.atWork == 0 && time.Duration(until-since) > j.Longest {
-		j.Longest, j.Whose = time.Duration(until-since), fmt.Sprintf("shard %d, after %s", i, s.owner)
-	}
-}
-
-// change makes a change of a process and a shard, and counts anew.
-func (j *ledger) change(i int, process string, working bool) {
-	s := &j.shards[i]
-	j.count(i, -1)
-	if working {
-		s.working[process], s.owner = true, process
-	} else {
-		delete(s.working, process)
-	}
-	j.count(i, 1)
-}
-
-// count takes a shard out of the counts (-1), or into them (1).
-func (j *ledger) count(i, n int) {
-	s := &j.shards[i]
-	if s.owner == "" {
-		return // the race has not begun
-	}
-	before := s.atWork
-	s.atWork = 0
-	for process := range s.working {
-		if !j.stopped[process] {
-			s.atWork++
-			if j.own[process] += n; j.own[process] == 0 {
-				delete(j.own, process)
+// own returns how many shards each process works on, and how many have several at work. It calls none for
+// those that have none now. A stopped process is not at work.
+func (j *ledger) own(none func(i int, s *state)) (own map[string]int, double int) {
+	own = map[string]int{}
+	for i := range j.shards {
+		s, atWork := &j.shards[i], 0
+		for process := range s.working {
+			if !j.stopped[process] {
+				own[process]++
+				atWork++
+			}
+		}
+		switch {
+		case s.owner == "": // the race has not begun
+		case atWork == 0:
+			none(i, s)
+		default:
+			if s.none = 0; atWork > 1 {
+				double++
 			}
 		}
 	}
-	switch {
-	case s.atWork == 0:
-		j.none += n
-		if n > 0 && before > 0 {
-			s.none = j.now
-		}
-	case s.atWork > 1:
-		j.double += n
-	}
+	return own, double
 }
 
 func (j *ledger) record(r *crew.Record) {
 	within := j.now >= j.from && j.now < j.to
 	switch r.Op {
 	case crew.OpKilled, crew.OpStopped, crew.OpContinued:
-		for i := range j.shards {
-			j.gap(i)
-			j.count(i, -1)
-		}
 		j.stopped[r.Worker] = r.Op != crew.OpContinued
 		for i := range j.shards {
 			if r.Op == crew.OpKilled {
 				delete(j.shards[i].working, r.Worker)
 			}
-			j.count(i, 1)
 		}
 		return
 	}
@@ -157,14 +127,13 @@ func (j *ledger) record(r *crew.Record) {
 	s := &j.shards[i]
 	switch r.Op {
 	case opEnd:
-		j.change(i, r.Worker, false)
+		delete(s.working, r.Worker)
 		return
 	case opBegin:
-		j.gap(i)
 		if s.owner != r.Worker && within {
 			j.Moves++
 		}
-		j.change(i, r.Worker, true)
+		s.working[r.Worker], s.owner = true, r.Worker
 	}
 	if within {
 		j.Writes++

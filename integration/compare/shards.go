@@ -67,10 +67,11 @@ func runShards(ctx context.Context, set settings, names []string, e env) (*resul
 // Holdfast's shares are not equal.
 func uneven(t *crew.Team) string {
 	j := judgeShards(t.History.All(), math.MaxInt64, math.MaxInt64)
-	if own := j.own; sum(own) == shards && j.double == 0 && (!ours(t.Name) || len(own) == processes && most(own) == shards/processes) {
+	own, double := j.own(func(int, *state) {})
+	if sum(own) == shards && double == 0 && (!ours(t.Name) || len(own) == processes && most(own) == shards/processes) {
 		return ""
 	}
-	return fmt.Sprintf("%v, and %d shards have several owners", j.own, j.double)
+	return fmt.Sprintf("%v, and %d shards have several owners", own, double)
 }
 
 // brokenShards lists the promises of package shard that were broken.
