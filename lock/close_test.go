@@ -228,6 +228,26 @@ func TestCloseReportsAnUnresolvedCreate(t *testing.T) {
 	})
 }
 
+// TestCloseLeavesAGuardToItsSession: the reply to the creation of a guard is lost, and without a server
+// the client cannot delete the guard. Close returns nil: the guard ends with the session, and no entry is
+// left.
+func TestCloseLeavesAGuardToItsSession(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		w.unlock(w.lock(a, "other"))
+		w.create(w.raw("other"), lock.DefaultRoot+"/x", "", 0)
+		hit := w.fault(func(r locktest.Request) bool { return guards(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
+		ctx, cancel := context.WithCancel(w.ctx)
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
+		w.until("the guard is made", hit)
+		cancel()
+		mustBe(t, (<-ch).err, context.Canceled)
+		time.Sleep(ttl + grace + 5*time.Second)
+		mustBe(t, a.Close(), nil)
+		w.Heal("a")
+	})
+}
+
 // TestUnlockAsTheClientCloses: if the client closes while Unlock or Detach is in flight, Close
 // returns nil and no entry is left, except a detached one.
 func TestUnlockAsTheClientCloses(t *testing.T) {

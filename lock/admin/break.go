@@ -171,9 +171,10 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 }
 
 // Delete deletes the entry now, even if its owner still believes that it holds the lock. Until
-// the owner's next renewal, another client may hold the lock too. If the entry was written after
-// the force-release, Delete fails with [ErrHandedOn]. If there is no other entry, Delete also
-// deletes a lock's node that Holdfast has created, unless the policy has KeepParent.
+// the owner's next renewal, another contender may hold the lock too, also a goroutine of the owner's
+// client. If the entry was written after the force-release, Delete fails with [ErrHandedOn]. If
+// there is no other entry, Delete also deletes a lock's node that Holdfast has created, unless the
+// policy has KeepParent.
 func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 	if b.gone {
 		return nil

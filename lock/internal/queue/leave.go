@@ -232,8 +232,8 @@ func (x *exit) remove(first error) {
 	}
 }
 
-// removeIf reads, in the background, the node of an entry that has ended, and deletes it on the version
-// that it has read, if mayGo returns true. left is the log message if that fails.
+// removeIf reads, in the background, the node of an entry that has ended, or a guard, and deletes it on
+// the version that it has read, if mayGo returns true. left is the log message if that fails.
 func (q *Queue) removeIf(path string, keepParent bool, patience time.Duration, mayGo func(zkconn.Node) bool, left string) {
 	parent := path[:strings.LastIndexByte(path, '/')]
 	ok := q.Tasks.Go(func() {
@@ -241,7 +241,9 @@ func (q *Queue) removeIf(path string, keepParent bool, patience time.Duration, m
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := lease.DeleteIf(ctx, q.Conn, path, mayGo); err != nil {
-			q.noteLeftBehind(err)
+			if _, guard := znode.AnchorOf(path[len(parent)+1:]); !guard { // a guard ends with the session
+				q.noteLeftBehind(err)
+			}
 			q.Log.Warn().Err(err).Str("lock", parent[len(q.Root)+1:]).Str("entry", path).Msg(left)
 		}
 	})
