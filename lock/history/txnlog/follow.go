@@ -32,7 +32,7 @@ type Follower interface {
 // begins with the newest snapshot that is older than the range, and has no transactions that the next
 // leader may have discarded. Without one, as in a folder that the server purges, it begins with the
 // oldest transactions and a Gap, and f learns the state from the first such snapshot that they reach.
-// So it does after each gap. warn gets the problems of the files.
+// So it does after each gap. The first transaction of all follows an empty state. warn gets the problems of the files.
 // Follow returns the path of the first snapshot that it used, or "". It fails only if ctx ends.
 func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error)) (snapshot string, err error) {
 	w := &follow{Log: l, f: f, warn: warn, to: Range{To: r.To, Until: r.Until}, last: -1, unfit: map[*Snapshot]bool{}}
@@ -42,7 +42,7 @@ func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error))
 				break
 			}
 		}
-	} else {
+	} else if err := f.Begin(0, func(func(Node, error) bool) {}); err == nil {
 		w.last = 0
 	}
 	if w.last < 0 {

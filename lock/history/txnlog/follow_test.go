@@ -78,7 +78,7 @@ func TestFollow(t *testing.T) {
 		want  string
 		warns int
 	}{
-		"from the first transaction": {map[string][]byte{"log.1": file(all[1:4]...), "snapshot.0": snapshot(), "snapshot.2": snapshot(a)}, Range{}, "1 2 3", 0},
+		"from the first transaction": {map[string][]byte{"log.1": file(all[1:4]...), "snapshot.0": snapshot(), "snapshot.2": snapshot(a)}, Range{}, "begin 0: 1 2 3", 0},
 		"from an older snapshot":     {map[string][]byte{"log.3": file(all[3:5]...), "snapshot.2": snapshot(a, b), "snapshot.4": snapshot(a)}, Range{}, "begin 2: /a /b, session 7 12s, 3, 4", 0},
 		"the newest that is older than the range": {
 			map[string][]byte{"log.1": file(all[1:4]...), "log.4": file(all[4:]...), "snapshot.0": snapshot(), "snapshot.3": snapshot(a)},
@@ -89,11 +89,11 @@ func TestFollow(t *testing.T) {
 		"a snapshot at the end": {map[string][]byte{"log.3": file(all[3:6]...), "snapshot.5": snapshot(a)}, Range{}, "gap, 3, 4, 5, begin 5: /a, session 7 12s", 0},
 		"no snapshot":           {map[string][]byte{"log.3": file(all[3:6]...)}, Range{}, "gap, 3, 4, 5", 0},
 		"a gap, and a snapshot of its end": {map[string][]byte{"log.1": file(all[1:4]...), "log.6": file(all[6:8]...), "snapshot.4": snapshot(), "snapshot.5": snapshot(a)}, Range{},
-			"1, 2, 3, gap, begin 5: /a, session 7 12s, 6, 7", 1},
+			"begin 0: 1, 2, 3, gap, begin 5: /a, session 7 12s, 6, 7", 1},
 		"a gap, and a snapshot later": {map[string][]byte{"log.1": file(all[1:4]...), "log.6": file(all[6:8]...), "snapshot.4": snapshot(), "snapshot.6": snapshot(a)}, Range{},
-			"1, 2, 3, gap, 6, begin 6: /a, session 7 12s, 7", 1},
+			"begin 0: 1, 2, 3, gap, 6, begin 6: /a, session 7 12s, 7", 1},
 		"a leader sent the beginning of its epoch": {map[string][]byte{"log.1": file(all[1:4]...), "snapshot.100000000": snapshot(a), "log.100000001": file(run(1, 1, 1, "a")...)}, Range{},
-			"1, 2, 3, gap, begin 4294967296: /a, session 7 12s, 4294967297", 1},
+			"begin 0: 1, 2, 3, gap, begin 4294967296: /a, session 7 12s, 4294967297", 1},
 		"nodes that change while they are saved": {map[string][]byte{"log.3": file(all[3], created(4, "/c"), deleted(5, "/d"), deleted(6, "/c"), created(7, "/d"), deleted(8, "/other/d")),
 			"snapshot.2": snapshot(a, Node{Path: "/c", Czxid: 4}, Node{Path: "/d", Czxid: 7}, b)}, Range{}, "begin 2: /a /b /d?, session 7 12s, 3, 4, 5, 6, 7, 8", 0},
 		"a node that a restore of the data brings back is deleted twice": {map[string][]byte{"log.3": file(all[3], created(4, "/c"), deleted(5, "/c"), deleted(6, "/c"), deleted(7, "/d")), "snapshot.2": snapshot(a)},
