@@ -102,7 +102,7 @@ func (a *all) resolveCreates(ctx context.Context, created lease.Created) (err er
 		}
 		a.withdraw()
 		for k, j := range a.each {
-			if k == i { // resolveCreate has done the same
+			if k == i { // resolveCreate has looked for it
 				continue
 			}
 			j.orphan(j.d.attempt)
