@@ -88,8 +88,8 @@ func TestKillCaught(t *testing.T) {
 	defer b.look.Close()
 	const works = 10 * time.Second
 	quick := pairs("kill", "", works, func(ctx context.Context, holder *peers.Client, server string) error {
-		holder.Relay.Stall() // so that the second comes in before the first is told, also on a busy machine
-		time.AfterFunc(works, holder.Relay.Resume)
+		holder.Relay.Stall()                       // so that the second comes in before the first is told, also on a busy machine
+		time.AfterFunc(works, holder.Relay.Resume) // wall clock: as long as the holder works
 		return holder.Tap.Expire(ctx, server)
 	})
 	r := result{Flaps: b.round(t.Context(), both, 0, quick)}

@@ -204,7 +204,7 @@ func TestDeadline(t *testing.T) {
 		porcupine.Illegal: {slices.Concat(before, wrong), time.Minute},
 		porcupine.Unknown: {slices.Concat(asked, wrong, beside), 0},
 	} {
-		if got := Linearizable(Holds(play(RWMutex, strings.Join(c.steps, ", ")))["x"], time.Now().Add(c.patience)); got != want {
+		if got := Linearizable(Holds(play(RWMutex, strings.Join(c.steps, ", ")))["x"], time.Now().Add(c.patience)); got != want { // wall clock: the checker's limit
 			t.Errorf("porcupine: %v, want %v", got, want)
 		}
 	}
