@@ -207,7 +207,7 @@ func checkPage(t *testing.T, dir string) []result {
 
 // TestCommand: each wrong argument is an error, and none starts a server.
 func TestCommand(t *testing.T) {
-	for _, args := range []string{"-kind x", "-duration 1ms", "-servers 2", "-peers kazoo", "-seed x", "more"} {
+	for _, args := range []string{"-kind x", "-duration 1ms", "-servers 2", "-kind flaps -servers 3", "-peers kazoo", "-seed x", "more"} {
 		if got := command(t.Context(), strings.Fields(args)); got != exitUnknown {
 			t.Errorf("%s: %d", args, got)
 		}

@@ -118,6 +118,8 @@ func command(ctx context.Context, args []string) int {
 		return unknown(fmt.Errorf("-duration %v: must be at least a second", *duration))
 	case *servers != 0 && *servers != 1 && *servers != 3:
 		return unknown(fmt.Errorf("-servers %d: must be 1 or 3", *servers))
+	case *servers == 3 && *name == flapsKind:
+		return unknown(errors.New("-servers 3: flaps has one server"))
 	}
 	chosen, err := kinds[k].choose(*list)
 	if err != nil {
