@@ -55,7 +55,8 @@ func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 	}
 	rose := stamp.Sub(prev)
 	c.mono += max(0, rose)
-	elected := znode.Epoch(zxid) != znode.Epoch(before)
+	// A server that runs alone goes on with the next number after 2^32 transactions.
+	elected := znode.Epoch(zxid) != znode.Epoch(before) && zxid != before+1
 	back := rose <= -time.Second // a smaller fall is a slewed clock, or a leap second
 	if elected || back || rose >= minStep {
 		if len(c.places) == maxPlaces {
@@ -125,8 +126,8 @@ func (c *clock) doubt(a, b point) (sum time.Duration) {
 	return sum
 }
 
-// mayEnd returns how long after a a lease of length ttl, written at a, may have ended first, and the stamp then;
-// false if the log shows at each moment until b whether it had.
+// mayEnd returns how long after a a lease of length ttl, written at a, may have ended first, and the
+// stamp then; false if the log shows at each moment until b whether it had.
 func (c *clock) mayEnd(a, b point, ttl time.Duration) (after time.Duration, stamp time.Time, ok bool) {
 	for _, s := range c.steps {
 		if s.by <= 0 || s.zxid <= a.zxid || s.zxid > b.zxid {

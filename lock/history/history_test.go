@@ -324,6 +324,13 @@ func TestEvents(t *testing.T) {
 			write: func(l *tape) { l.take(1, "l", "x").leader().after(-5*sec).renew(1, "l", "x", 0).after(5 * sec) },
 			want:  []string{"0s made l by=x", "0s joined l x", "0s granted l x", "-5s leader step=-5s", "-5s renewed l x"},
 		},
+		"2^32 transactions of a server that runs alone": {
+			write: func(l *tape) {
+				l.zxid |= 1<<32 - 2
+				l.take(1, "l", "x").after(5*sec).renew(1, "l", "x", 0)
+			},
+			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "5s renewed l x"},
+		},
 		"stepped ahead by an hour": {
 			write: func(l *tape) {
 				l.take(1, "l", "x").after(10*sec).renew(1, "l", "x", 0).after(10*sec + time.Hour)
