@@ -32,8 +32,9 @@ type Follower interface {
 // begins with the newest snapshot that is older than the range, and has no transactions that the next
 // leader may have discarded. Without one, as in a folder that the server purges, it begins with the
 // oldest transactions and a Gap, and f learns the state from the first such snapshot that they reach.
-// So it does after each gap. The first transaction of all follows an empty state. warn gets the problems of the files.
-// Follow returns the path of the first snapshot that it used, or "". It fails only if ctx ends.
+// So it does after each gap. The first transaction of all follows an empty state. warn gets the
+// problems of the files. Follow returns the path of the first snapshot that it used, or "". It fails
+// only if ctx ends.
 func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error)) (snapshot string, err error) {
 	w := &follow{Log: l, f: f, warn: warn, to: Range{To: r.To, Until: r.Until}, last: -1, unfit: map[*Snapshot]bool{}}
 	if first := l.firstZxid(); first != 1 || r.From > 1 || !r.Since.IsZero() { // else the log begins with an empty ensemble
@@ -42,7 +43,9 @@ func (l *Log) Follow(ctx context.Context, r Range, f Follower, warn func(error))
 				break
 			}
 		}
-	} else if err := f.Begin(0, func(func(Node, error) bool) {}); err == nil {
+	} else if err := f.Begin(0, func(func(Node, error) bool) {}); err != nil {
+		warn(err)
+	} else {
 		w.last = 0
 	}
 	if w.last < 0 {
@@ -107,9 +110,9 @@ func (w *follow) problem(err error) {
 	}
 }
 
-// doubtful reports whether the next leader may have discarded the transaction: the logs go on with another
-// epoch, and none has it, or another folder goes on without it. If transactions are missing there, it is not in
-// doubt: the servers got it in a snapshot.
+// doubtful reports whether the next leader may have discarded the transaction: the logs go on with
+// another epoch, and none has it, or another folder goes on without it. If transactions are missing
+// there, it is not in doubt: the servers got it in a snapshot.
 func (l *Log) doubtful(zxid int64) bool {
 	for t, err := range l.again().Txns(Range{From: zxid}) {
 		var p *Problem
@@ -183,7 +186,8 @@ func unsound(s *Snapshot, zxid int64) error {
 	return &Problem{Kind: ProblemDisputed, File: s.Path, Zxid: zxid, Until: zxid, Count: 1}
 }
 
-// load has f begin with the snapshot; false if that cannot be read.
+// load has f begin with the snapshot; false if that cannot be read, or may have transactions that the
+// next leader discarded.
 func (w *follow) load(s *Snapshot) bool {
 	if w.unfit[s] || w.doubtful(s.Zxid) {
 		return false
