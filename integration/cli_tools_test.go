@@ -65,7 +65,7 @@ func testShow(t *testing.T, bin string) {
 		}
 	}
 	c.fails(1, `holdfast: there is no lock "none": it is free, or its name is another`, "show", "none")
-	for _, misspelt := range []string{"orders/43", "order/42", "ordesr/42", "order/43"} {
+	for _, misspelt := range []string{"orders/43", "order/42", "ordesr/42", "order/43", "orders/4"} {
 		c.fails(1, "did you mean orders/42?", "show", misspelt)
 	}
 	c.fails(2, `holdfast: lock name "/x"`, "show", "/x")

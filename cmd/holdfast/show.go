@@ -112,7 +112,7 @@ func nearest(ctx context.Context, tree admin.Tree, name string) string {
 		}
 		best, similar := 3, "" // a part that differs in so many characters is another one
 		for _, child := range s.Children[:min(len(s.Children), mostAsked)] {
-			if d := distance(part, child); d < best && d < len(part) {
+			if d := distance(part, child); d < best && d < max(len(part), len(child)) {
 				best, similar = d, child
 			}
 		}
