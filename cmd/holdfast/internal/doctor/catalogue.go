@@ -45,7 +45,7 @@ var kinds = map[string]kind{
 	"server-release": {Warning, "An acknowledged write, and a lock with it, can be lost.",
 		"Upgrade the server to a release with the fix, which the finding names."},
 	"release-unknown": {Info, "Whether the release has known bugs was not looked at.",
-		"Permit the word: 4lw.commands.whitelist=srvr in zoo.cfg."},
+		"Permit the words: 4lw.commands.whitelist=srvr,mntr in zoo.cfg. By mntr the doctor also looks for data-differs."},
 	"data-in-tmp": {Warning, "A restart of the machine, or what cleans up /tmp, deletes the data: all locks are lost, also those that are held.",
 		"Set dataDir in zoo.cfg to a folder that stays, and that the user of the server may write. Debian's package, and the example that ZooKeeper comes with, have /tmp/zookeeper."},
 	"heap-small": {Info, "A million locks need some 6 GB. A server that runs out of heap stops answering, and holds are lost.",
