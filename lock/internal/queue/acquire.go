@@ -160,8 +160,8 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 }
 
-// acquire joins, waits, and grants the entry. If the entry is lost before the grant, or must yield to a candidate of a higher priority, acquire
-// withdraws it and begins again.
+// acquire joins, waits, and grants the entry. If the entry is lost before the grant, or must yield to a
+// candidate of a higher priority, acquire withdraws it and begins again.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 	for {
 		e, err := c.obtain(ctx, nil, position{})

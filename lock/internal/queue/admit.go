@@ -31,8 +31,9 @@ const (
 
 // admit returns the next step of a contender at the position p, and the reason, for logs. Only
 // admit lets a contender enter, also one that attaches; readers who share a held entry, and local
-// handoffs, continue an entry that has entered. fresh is [lease.Entry.Fresh] of the contender's entry. If the entry
-// is not fresh, the contender does not enter, because other clients may have purged the entry.
+// handoffs, continue an entry that has entered. fresh is [lease.Entry.Fresh] of the contender's entry.
+// If the entry is not fresh, the contender does not enter, because other clients may have purged the
+// entry.
 //
 // A missing predecessor alone proves nothing: its name may be a wrong prediction, or the server
 // may lag behind. A waiter that has gone proves nothing about the contenders ahead of it. But no

@@ -114,10 +114,9 @@
 //
 // Mutexes without priorities predict the predecessor: its sequence is one lower. So do semaphores with
 // more contenders than permits, and more than two, and a sequence above the number of permits. All other
-// contenders list. A list that has the
-// contender's own entry has every earlier entry that still exists (Z5). If the own entry is missing, the
-// contender syncs and lists again. Any other read proves something only if it is settled: the session of
-// the read had already written the own entry.
+// contenders list. A list that has the contender's own entry has every earlier entry that still exists
+// (Z5). If the own entry is missing, the contender syncs and lists again. Any other read proves something
+// only if it is settled: the session of the read had already written the own entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists. The grant is in the record 300 µs later, if the hold still
@@ -200,7 +199,8 @@
 //
 // Only write.go and last.go of package lease write an entry's node. One write is in flight or in doubt
 // at a time. The last one, which deletes or detaches, may be sent behind it: on the version v that is
-// known, or on v+1. It names any other version only after a read. Operations that share a write's transaction have answers of their own:
+// known, or on v+1. It names any other version only after a read. Operations that share a write's
+// transaction have answers of their own:
 //
 //   - a transaction of a hold is applied if the version rose by two. If the node has gone, it is in
 //     doubt.

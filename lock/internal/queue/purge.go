@@ -68,9 +68,9 @@ func (w *waiter) purge(ctx context.Context, dead ...*sighting) error {
 	return w.notPurged(ctx, dead, w.deleteEach(ctx, dead))
 }
 
-// notPurged handles the error of a purge of those entries. If the purge was denied, a try returns err, and a waiter
-// pauses for pollEvery, because another client may be allowed to purge. After any other error it
-// pauses for 50 ms; the caller then reads again.
+// notPurged handles the error of a purge of those entries. If the purge was denied, a try returns err,
+// and a waiter pauses for pollEvery, because another client may be allowed to purge. After any other
+// error it pauses for 50 ms; the caller then reads again.
 func (w *waiter) notPurged(ctx context.Context, dead []*sighting, err error) error {
 	switch {
 	case err == nil, purgeDenied(err) && w.trying:
