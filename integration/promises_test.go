@@ -100,32 +100,32 @@ func withoutAnchors(children []string) []string {
 }
 
 // TestSessionsExpiredOnceASecond: each session of all clients ends after a second. A hold outlives
-// that for longer than a lease and the grace. Then the other clients take turns: no two clients hold
-// the lock at once, and each client has a turn.
+// that for longer than a lease and the grace, and hears of each request to release it, which is made
+// as a session ends. Then the other clients take turns: no two clients hold the lock at once, and
+// each client has a turn.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
 	const span = 2 * (longTTL + grace)
-	begun := time.Now()
 	opts := []lock.Option{lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)} // an answer may take many sessions
 	c, tap := b.tapped(opts...)
+	asker := b.client()
 	var r room
 	h := b.lock(c, "x")
-	leave := r.enter(h.Token())
+	leave, begun := r.enter(h.Token()), time.Now()
 	var expired atomic.Int32
 	stop := make(chan struct{})
 	var holder sync.WaitGroup
 	holder.Go(func() { b.storm(tap, &expired, stop) })
 	holder.Go(func() {
 		defer close(stop)
-		select {
-		// wall clock: sessions end for this long
-		case <-time.After(span / 2):
-		case <-h.Context().Done():
-			t.Errorf("the holder lost it: %v", h.Err())
+		for i := 0; i < 10 || time.Since(begun) < span/2; i++ { // wall clock: sessions end for this long
+			b.asks(asker, h, fmt.Sprint("request ", i))
+			n := expired.Load()
+			b.eventually("the holder's session ends", func() bool { return expired.Load() > n })
 		}
-		if n := r.entries.Load(); n != 1 || h.Remaining() == 0 || expired.Load() < 10 {
-			t.Errorf("%d entries while the first one held, whose lease has %v left, after %d sessions", n, h.Remaining(), expired.Load())
+		if n := r.entries.Load(); n != 1 || h.Remaining() == 0 {
+			t.Errorf("%d entries while the first one held, whose lease has %v left", n, h.Remaining())
 		}
 		leave()
 		b.unlock(h)
@@ -153,6 +153,24 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	holder.Wait()
 	r.check(t)
 	t.Logf("%d turns", r.entries.Load())
+}
+
+// asks requests the release of a hold, and waits until its holder hears of that request.
+func (b *bench) asks(asker *lock.Client, h *lock.Hold, reason string) {
+	b.Helper()
+	if err := asker.Revoke(b.ctx, h.Name(), reason); err != nil {
+		b.Fatal(err)
+	}
+	for heard := ""; heard != reason; { // an earlier request may be heard again first
+		select {
+		case asked := <-h.Revoked():
+			heard = asked.Reason
+		case <-h.Context().Done():
+			b.Fatalf("%s: the holder lost it: %v", reason, h.Err())
+		case <-b.ctx.Done():
+			b.Fatalf("%s: not heard", reason)
+		}
+	}
 }
 
 // storm ends each session of a client after a second, and counts the sessions in expired. A second
