@@ -19,7 +19,7 @@ var _ txnlog.Follower = (*Audit)(nil)
 // earlier one than the last. Then the servers' data was replaced in between, for example by a restore
 // through the admin server, which the log does not show.
 func (a *Audit) contradicts(x *txnlog.Txn) bool {
-	changed := map[string]bool{} // whether a path exists, within the transaction
+	changed := map[string]bool{} // the nodes that the transaction creates, or deletes
 	there := func(p string) (exists, known bool) {
 		if exists, ok := changed[p]; ok {
 			return exists, true
@@ -50,7 +50,9 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 		if n, made := a.nodes[up], changed[up]; n != nil && !made && n.lock != nil && o.CVersion > 0 && o.CVersion <= n.lock.created {
 			return true
 		}
-		changed[o.Path] = o.Kind != txnlog.OpDelete
+		if o.Kind == txnlog.OpCreate || o.Kind == txnlog.OpDelete {
+			changed[o.Path] = o.Kind == txnlog.OpCreate
+		}
 	}
 	return false
 }

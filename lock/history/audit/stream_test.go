@@ -288,3 +288,63 @@ func TestPartsOfALog(t *testing.T) {
 		state.Apply(&log[i])
 	}
 }
+
+// TestDisputedPartOfALog: a log of which five transactions may have been discarded has no violations,
+// and was not restored, whether they were or not. Nor was one whose transactions are shared.
+func TestDisputedPartOfALog(t *testing.T) {
+	for name, log := range map[string][]txnlog.Txn{"": play(t), "shared": paired(play(t), 0), "shared with the next": paired(play(t), 1)} {
+		for i := range log {
+			for applied, next := range map[string]int{"applied": min(i+5, len(log)), "discarded": i} {
+				r := disputing(log, i, next)
+				for _, v := range r.Violations {
+					if name == "" { // shared ones have the session of the first
+						t.Errorf("five from 0x%x on, %s: %v", log[i].Zxid, applied, v)
+					}
+				}
+				if len(r.Restored) > 0 {
+					t.Errorf("%s: five from 0x%x on, %s: restored at %#x", name, log[i].Zxid, applied, r.Restored)
+				}
+			}
+		}
+	}
+}
+
+// paired returns a log whose transactions from the first on have the operations of two, except those that
+// begin or end sessions.
+func paired(log []txnlog.Txn, first int) (pairs []txnlog.Txn) {
+	single := func(x txnlog.Txn) bool {
+		return slices.ContainsFunc(x.Ops, func(o txnlog.Op) bool {
+			return o.Kind == txnlog.OpBeginSession || o.Kind == txnlog.OpCloseSession
+		})
+	}
+	pairs = append(pairs, log[:first]...)
+	for i := first; i < len(log); i++ {
+		x := log[i]
+		if !single(x) && i+1 < len(log) && !single(log[i+1]) {
+			i++
+			x.Ops = slices.Concat(x.Ops, log[i].Ops)
+		}
+		pairs = append(pairs, x)
+	}
+	return pairs
+}
+
+// disputing audits a log whose five transactions from the i-th on are disputed. It goes on with the
+// next-th.
+func disputing(log []txnlog.Txn, i, next int) *audit.Report {
+	a := audit.New(audit.Options{Grace: grace})
+	if err := a.Begin(0, nil); err != nil {
+		panic(err)
+	}
+	for j := range i {
+		a.Apply(&log[j])
+	}
+	for _, x := range log[i:min(i+5, len(log))] {
+		x.Disputed = true
+		a.Apply(&x)
+	}
+	for j := next; j < len(log); j++ {
+		a.Apply(&log[j])
+	}
+	return a.Report()
+}
