@@ -69,6 +69,7 @@ func TestCommandLine(t *testing.T) {
 		"ReaperDaemon":    testReaperDaemon,
 		"ReaperOutage":    testReaperOutage,
 		"ReaperPage":      testReaperPage,
+		"TakeOver":        testReaperTakeOver,
 		"Reload":          testReaperReload,
 		"Replaced":        testReaperConfigReplaced,
 		"Roots":           testReaperRoots,

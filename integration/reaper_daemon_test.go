@@ -49,6 +49,7 @@ func (p *program) end() {
 
 const (
 	saysStarted  = "reaper started"
+	saysActive   = "active: sweeping by schedule"
 	saysReloaded = "configuration reloaded: it is in force"
 	saysInPart   = "configuration reloaded in part: the rest takes a restart"
 	saysTheSame  = "configuration read again: nothing is different"
@@ -72,6 +73,32 @@ func (b *bench) mustSweep(name string) {
 	b.Helper()
 	b.abandon(name)
 	b.eventually(name+" is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
+}
+
+// testReaperTakeOver: when the active one of two reapers is killed, the other one becomes active after
+// the TTL and grace of the reapers' lock, and sweeps.
+func testReaperTakeOver(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	c.configure(fmt.Sprintf(`
+zookeeper: {session_timeout: %v}
+policies:
+  - {name: reapers, match: holdfast-reaper, ttl: %v, grace: %v}
+  - {name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}
+reaper: {schedule: "@every 1s"}
+`, programSession, ttl, grace, long, grace))
+	active := c.start()
+	active.logs(saysStarted)
+	standby := c.start()
+	if state := standby.logs(saysStarted)["state"]; state != "standby" {
+		t.Errorf("the second one starts as %v", state)
+	}
+	b.eventually("both have an entry", func() bool { return len(b.children(reaper.DefaultLock)) == 2 })
+	active.Kill()
+	b.overdue(b.client(), reaper.DefaultLock, 0) // now the killed reaper's lease has expired
+	standby.logs(saysActive)
+	b.mustSweep("left")
+	standby.end()
 }
 
 // testReaperReload: the reaper loads a changed file, also on SIGHUP. It refuses a file with a
