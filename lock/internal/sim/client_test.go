@@ -64,7 +64,7 @@ func (c *simClock) now() (mono, wall time.Duration) {
 	} else {
 		awake -= c.suspended
 		if !c.asleep.IsZero() {
-			awake -= now.Sub(c.asleep)
+			awake -= missed(now.Sub(c.asleep))
 		}
 	}
 	return local(awake), time.Duration(c.start.UnixNano()) + c.offset + local(now.Sub(c.start)+c.skipped)
@@ -79,9 +79,13 @@ func (c *simClock) suspend() {
 func (c *simClock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.suspended += time.Since(c.asleep)
+	c.suspended += missed(time.Since(c.asleep))
 	c.asleep, c.woke = time.Time{}, time.Now()
 }
+
+// missed returns what the monotonic clock misses of a suspend. It does not stand still: the timers do not
+// either, unlike those of a real machine, and one set for the last nanoseconds would fire without end.
+func missed(asleep time.Duration) time.Duration { return asleep - asleep/1000 }
 
 // sleptWithin reports whether the machine sleeps, or slept within d.
 func (c *simClock) sleptWithin(d time.Duration) bool {
