@@ -182,7 +182,7 @@ func TestDenied(t *testing.T) {
 	subtest(t, "a number alone cannot be written", locktest.Options{}, func(w *world) {
 		h := w.take(permits(w.client("b").Semaphore("x", 3), 1))
 		w.setACL(w.raw("admin"), w.anchors("x")[0], zk.WorldACL(zk.PermAll&^zk.PermWrite))
-		fails(w, w.client("a").Semaphore("x", 3).Resize(w.limited(ttl), 5), lock.ErrDenied, `"x"`)
+		fails(w, w.client("a").Semaphore("x", 3).Resize(w.limited(100*latency), 5), lock.ErrDenied, `"x"`)
 		w.finish(h)
 	})
 }
