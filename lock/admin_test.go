@@ -385,6 +385,30 @@ func TestBreakRefuses(t *testing.T) {
 	})
 }
 
+// TestBreakAtTheEndOfTheCounter: the last number of the counter is repeated, so Break of an entry that has
+// it could mark a later entry of that name. It is refused.
+func TestBreakAtTheEndOfTheCounter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c, z := w.client("c"), w.raw("z")
+		h := w.lock(w.client("a"), "x")
+		last := strings.TrimSuffix(h.EntryPath(), "0000000001") + "2147483647"
+		first, second := znode.Record{Owner: "b", TTL: ttl.Milliseconds()}, znode.Record{Owner: "d", TTL: ttl.Milliseconds()}
+		w.create(z, last, string(first.Encode()), 0)
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "c" && r.Op == "multi" && touches(r, last) {
+				w.remove(z, last)
+				w.create(z, last, string(second.Encode()), 0)
+			}
+			return locktest.Fault{}
+		})
+		_, err := admin.New(c).Break(w.ctx, last, breaker)
+		mustBe(w, err, lock.ErrExhausted)
+		isTrue(w, w.record(last).Broken == nil, "another entry is marked")
+		w.remove(z, last)
+		w.unlock(h)
+	})
+}
+
 // TestPurgeByDefaults: a policy without a grace means DefaultGrace, for Purge and for
 // Breaking.Wait. A negative grace is refused.
 func TestPurgeByDefaults(t *testing.T) {

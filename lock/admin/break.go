@@ -38,8 +38,9 @@ type Breaking struct {
 // keep this promise.
 //
 // Break fails with [lock.ErrInvalid] if by is invalid, with [lock.ErrForeign] if the entry is of
-// another library or of a newer version, and with [lock.ErrDenied] if an ACL forbids the read or
-// the write. A missing entry is no error: Gone reports it.
+// another library or of a newer version, with [lock.ErrDenied] if an ACL forbids the read or the
+// write, and with [lock.ErrExhausted] if the entry was created at the end of the counter: it never
+// holds the lock, and another one may get its name. A missing entry is no error: Gone reports it.
 func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breaking, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -66,6 +67,8 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	case errors.Is(err, zk.ErrNoNode):
 		b.gone = true
 		return nil
+	case name.Overflowed(): // the write could meet a later entry of that name, on the same version
+		return zkconn.Final(fmt.Errorf("%w: another entry may get this name; it never holds the lock, and its owner deletes it", lock.ErrExhausted))
 	case errors.Is(err, zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL does not let us read it", lock.ErrDenied))
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -199,9 +200,16 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, one step, label st
 				p.violatedLocked("%s is broken and gone, and token %v was not told", path, h.Token())
 			}
 		}
+	case errors.Is(err, lock.ErrExhausted) && atTheEnd(path):
 	case !isOne(err, context.Canceled, context.DeadlineExceeded, errKilled, admin.ErrHandedOn, lock.ErrClosed, lock.ErrUnavailable) && !p.refused[c.label]:
 		p.violatedLocked("%s: break %s: %v", label, path, err)
 	}
+}
+
+// atTheEnd reports whether the entry was created at the end of its lock's counter.
+func atTheEnd(entry string) bool {
+	name, _ := znode.Parse(path.Base(entry))
+	return name.Overflowed()
 }
 
 // mayBeBroken reports whether a hold with the error err may have been force-released: its owner
