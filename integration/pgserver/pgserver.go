@@ -67,7 +67,7 @@ func ForTest(t *testing.T) (url string) {
 
 // Prepare creates an empty database in a folder below dir, data, with the given superuser. options
 // are further ones of initdb. command returns a command of PostgreSQL's programs, which are in the
-// folder programs. They refuse to run as root: then they run as the account nobody, which gets dir.
+// folder programs. They refuse to run as root: then they run as the user 65534, which gets dir.
 func Prepare(programs, dir, user string, options ...string) (command func(program string, args ...string) *exec.Cmd, data string, err error) {
 	attributes := new(syscall.SysProcAttr)
 	if os.Geteuid() == 0 {

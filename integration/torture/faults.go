@@ -29,7 +29,7 @@ func (t *torture) clientFaults(c *crew.Client) []crew.Fault {
 	const aim = 5 * time.Second
 	holder := func(ctx context.Context, r *rand.Rand) ([]*crew.Client, error) {
 		into := wait.Between(r, 0, 200*time.Millisecond)
-		// A worker that gets no lock in time is hit as it is.
+		// A worker that gets no lock in time is hit as it is. If ctx ends, Sleep says so.
 		_ = t.team.History.Await(ctx, aim, func(r *crew.Record) bool { return r.Op == crew.OpGrant && c.Said(r) })
 		return []*crew.Client{c}, wait.Sleep(ctx, into)
 	}

@@ -72,11 +72,12 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if s := p.lock; p.Empty() {
-		if i := slices.Index(s.places, p); i >= 0 {
-			s.places = slices.Delete(s.places, i, i+1)
-			p.queue.close(s)
-		}
+	if !p.Empty() {
+		return
+	}
+	if s, i := p.lock, slices.Index(p.lock.places, p); i >= 0 {
+		s.places = slices.Delete(s.places, i, i+1)
+		p.queue.close(s)
 	}
 }
 
