@@ -30,8 +30,9 @@ func (r *Request) alike(o *Request) bool {
 }
 
 // digest returns a number that requests that are alike share. Thousands of requests for one lock may
-// differ, mostly in their metadata; with the number a place is found without comparing them all.
-func (r *Request) digest() (sum uint64) {
+// differ, mostly in their metadata or times; with the number a place is found without comparing them all.
+func (r *Request) digest() uint64 {
+	sum := maphash.Comparable(digestSeed, [2]time.Duration{r.Terms.TTL, r.Terms.MaxHold})
 	for key, value := range r.Terms.Metadata {
 		sum += maphash.Comparable(digestSeed, [2]string{key, value})
 	}

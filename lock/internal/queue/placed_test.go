@@ -57,11 +57,13 @@ func TestUnlikeRequests(t *testing.T) {
 	for i := range 100 {
 		o := base
 		o.Terms.Metadata = map[string]string{"job": fmt.Sprint(i), "of": "a hundred"}
-		digests[o.digest()] = true
-		requests = append(requests, o)
+		timed := base
+		timed.Terms.TTL += time.Duration(i+2) * time.Second
+		digests[o.digest()], digests[timed.digest()] = true, true
+		requests = append(requests, o, timed)
 	}
-	if len(digests) < 90 {
-		t.Errorf("a hundred requests have %d digests", len(digests))
+	if len(digests) < 180 {
+		t.Errorf("two hundred requests have %d digests", len(digests))
 	}
 	places := map[*placed]int{}
 	for i := range requests {
