@@ -20,7 +20,8 @@ type Audit struct {
 	since  time.Time // judge only from the first transaction of that time on
 	judges bool
 
-	txn  *txnlog.Txn   // the present one
+	txn  *txnlog.Txn   // the present one, or the last that is not disputed
+	last stamp         // of the present one
 	real time.Duration // time of txn by Options.Clock
 	now  time.Duration // time of txn by a clock that rises at least as much as any judge's
 	gaps int32         // number of times at which now may have risen by less than a judge's clock
@@ -29,6 +30,12 @@ type Audit struct {
 	led     time.Duration // steady when the present leader began to lead, or its clock went back
 	pending []*removal    // deletions that are not judged yet
 	names   []znode.Name  // of the contenders of the lock that in judges
+}
+
+// stamp is the time of a transaction by its leader's clock.
+type stamp struct {
+	zxid int64
+	time time.Time
 }
 
 // New returns an audit of a log that begins in the middle: the state before it is not known. Call
@@ -96,7 +103,9 @@ func (a *Audit) Gap() {
 // Apply judges the next transaction, which must have a higher zxid than the last one. The caller
 // must not change x.Ops until the next call.
 func (a *Audit) Apply(x *txnlog.Txn) {
-	if a.clock(x); x.Disputed {
+	a.clock(x)
+	a.last = stamp{x.Zxid, x.Time}
+	if x.Disputed {
 		a.dispute(x)
 		return
 	}
@@ -144,10 +153,10 @@ func (a *Audit) clock(x *txnlog.Txn) {
 		t := a.opts.Clock(x)
 		real, a.real = t-a.real, t
 	}
-	if a.txn == nil {
+	if a.last.zxid == 0 {
 		return
 	}
-	stamps, led := x.Time.Sub(a.txn.Time), znode.Epoch(x.Zxid) == znode.Epoch(a.txn.Zxid)
+	stamps, led := x.Time.Sub(a.last.time), znode.Epoch(x.Zxid) == znode.Epoch(a.last.zxid)
 	switch {
 	case a.opts.Clock != nil && led:
 		passed = max(real, stamps, 0)

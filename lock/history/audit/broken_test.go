@@ -561,6 +561,23 @@ func TestTimeoutOfSession(t *testing.T) {
 	}
 }
 
+// TestTimeOfDisputed: the time of disputed transactions counts once. Otherwise a session that such a
+// transaction ends seems to stay open, which would prove that a living holder was purged.
+func TestTimeOfDisputed(t *testing.T) {
+	e := edit(t, play(t))
+	i := e.nth(1, del, "/locks/mutex/", "0001")
+	e.log[i].Session = e.b
+	e.log = e.log[:i+1]
+	disputed := txnlog.Txn{Zxid: e.log[i].Zxid, Time: e.log[i].Time.Add(time.Second), Session: e.other, Disputed: true}
+	for range int((3*timeout+5*time.Second)/time.Second) + 1 {
+		disputed.Zxid++
+		e.log = append(e.log, disputed)
+	}
+	if r := judged(e.log, []txnlog.Node{}, audit.Options{}); len(r.Violations) != 0 {
+		t.Errorf("found %v", r.Violations)
+	}
+}
+
 // TestRestored: a log that contradicts itself has no violation for that. The audit tells where the data
 // was replaced, and does not judge by what was before.
 func TestRestored(t *testing.T) {
