@@ -112,13 +112,14 @@ func (w *follow) problem(err error) {
 
 // doubtful reports whether the next leader may have discarded the transaction: the logs go on with
 // another epoch, and none has it, or another folder goes on without it. If transactions are missing
-// there, it is not in doubt: the servers got it in a snapshot.
+// there, it is not in doubt: the servers got it in a snapshot. Nor is 0, the state of a new ensemble.
 func (l *Log) doubtful(zxid int64) bool {
 	for t, err := range l.again().Txns(Range{From: zxid}) {
 		var p *Problem
 		switch {
 		case err == nil:
-			return t.Disputed || t.Zxid != zxid && znode.Epoch(t.Zxid) != znode.Epoch(zxid)
+			fresh := zxid == 0 && t.Zxid == znode.EpochStart(1)+1
+			return t.Disputed || t.Zxid != zxid && znode.Epoch(t.Zxid) != znode.Epoch(zxid) && !fresh
 		case errors.As(err, &p) && p.breaks() && (zxid < p.Zxid || zxid > p.Until):
 			return false
 		}
