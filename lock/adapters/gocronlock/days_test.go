@@ -1,0 +1,55 @@
+package gocronlock_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/robfig/cron/v3"
+)
+
+// TestDaysOfChange: when gocron and robfig/cron run a daily job at a time that a change of the clocks
+// skips or repeats, as JOBS.md says.
+func TestDaysOfChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // it is the year 2000
+		zone, err := time.LoadLocation("Europe/Berlin") // 26 March skips 2:30, 29 October repeats it
+		if err != nil {
+			t.Skip(err)
+		}
+		var gocrons, crons []string
+		note := func(ran *[]string) func() {
+			return func() {
+				if now := time.Now().In(zone); strings.Contains("03-26 10-29", now.Format("01-02")) {
+					*ran = append(*ran, now.Format("Jan 2 15:04 MST"))
+				}
+			}
+		}
+		s, err := gocron.NewScheduler(gocron.WithLocation(zone))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := gocron.NewAtTimes(gocron.NewAtTime(2, 30, 0))
+		if _, err := s.NewJob(gocron.DailyJob(1, at), gocron.NewTask(note(&gocrons))); err != nil {
+			t.Fatal(err)
+		}
+		daily, err := cron.ParseStandard("30 2 * * *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cron.New(cron.WithLocation(zone))
+		c.Schedule(daily, cron.FuncJob(note(&crons)))
+		s.Start()
+		c.Start()
+		time.Sleep(310 * 24 * time.Hour)
+		shutDown(t, s)
+		<-c.Stop().Done()
+		if got, want := strings.Join(gocrons, ", "), "Mar 26 03:30 CEST, Oct 29 02:30 CET"; got != want {
+			t.Errorf("gocron ran at %s, want %s", got, want)
+		}
+		if got, want := strings.Join(crons, ", "), "Oct 29 02:30 CEST, Oct 29 02:30 CET"; got != want {
+			t.Errorf("cron ran at %s, want %s", got, want)
+		}
+	})
+}
