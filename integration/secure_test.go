@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net"
@@ -127,6 +128,21 @@ func TestStrangerCanDoNothing(t *testing.T) {
 				s.denyReaper(root, stranger)
 			})
 		})
+	}
+}
+
+// TestCertificateACLIsLiteral: an ACL of the scheme x509 names the subject to the letter as the server
+// writes it. Another form of the same name denies access.
+func TestCertificateACLIsLiteral(t *testing.T) {
+	s := startSecure(t)
+	svc := s.raw(s.authority.IssueTo(t, pkix.Name{CommonName: "svc", OrganizationalUnit: []string{"shop"}, Organization: []string{"Example"}}, "svc"))
+	for path, id := range map[string]string{"/literal": "CN=svc,OU=shop,O=Example", "/spaces": "CN=svc, OU=shop, O=Example", "/order": "O=Example,OU=shop,CN=svc"} {
+		if err := svc.Ensure(path, nil, []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: id}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := svc.Get(path); path == "/literal" && err != nil || path != "/literal" && err != zk.ErrNoAuth {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 

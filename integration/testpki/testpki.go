@@ -48,8 +48,14 @@ func New(t testing.TB) *Authority {
 // must be at least one name; the first is also the common name.
 func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	t.Helper()
+	return a.IssueTo(t, pkix.Name{CommonName: names[0]}, names...)
+}
+
+// IssueTo returns a certificate for the subject, the DNS names and the IP addresses.
+func (a *Authority) IssueTo(t testing.TB, subject pkix.Name, names ...string) Pair {
+	t.Helper()
 	template := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: names[0]},
+		Subject:     subject,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
