@@ -112,5 +112,6 @@ type Event struct {
 	Step time.Duration
 	Prev time.Time // Leader, Clock: the last stamp before
 
-	mono time.Duration // see point; a derived event adds its part of the lease
+	mono   time.Duration // see point; a derived event adds its part of the lease
+	unsure bool          // if In is false, the log does not show whether the entry's turn had come
 }

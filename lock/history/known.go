@@ -86,6 +86,15 @@ func (m *Machine) Blind() bool { return m.blind }
 // Gap tells the Machine that the state is not known here: transactions are missing. Entries that do not
 // appear again count as vanished after their leases and the grace.
 func (m *Machine) Gap() {
+	m.unknown()
+	if c := &m.moments; c.gap == nil && m.txn != nil && len(c.asked) > 0 {
+		lost := m.states()
+		c.gap = &lost
+	}
+}
+
+// unknown takes all that is known as doubtful.
+func (m *Machine) unknown() {
 	m.blind = true
 	for _, q := range m.locks {
 		q.partial, q.created = true, 0
@@ -161,7 +170,7 @@ func (m *Machine) contradicted(t *txnlog.Txn) *queue {
 // is known of the lock. Then nothing is known any more.
 func (m *Machine) restored(q *queue) {
 	m.tell(q, m.event(Restored, q.name))
-	m.Gap()
+	m.unknown()
 }
 
 // sure reports whether all entries of the lock, its kind and permits are known.

@@ -13,7 +13,18 @@ const (
 	byUnknown = "by a session that wrote no entry: by hand, unless it is a new session of the entry's client"
 	byEither  = "by a session that wrote no entry: its client's next one, or by hand"
 	byAnother = "by another client, during the lease"
+	byOwner   = "by its client; the log does not show whether it held the lock or waited"
 )
+
+// left makes e the end of an entry that its own client has deleted.
+func (e *Event) left() {
+	switch e.Kind, e.Reason, e.By = Withdrawn, "", (Client{}); {
+	case e.In:
+		e.Kind = Released
+	case e.unsure:
+		e.Kind, e.Reason = Ended, byOwner
+	}
+}
 
 // emitEnd emits the event for an entry that was deleted. ended: the entry's session has ended.
 func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
@@ -29,10 +40,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	case ended:
 		e.Kind = SessionEnded
 	case own:
-		e.Kind, e.By = Withdrawn, Client{}
-		if e.In {
-			e.Kind = Released
-		}
+		e.left()
 		e.Again = m.rejoins(q.name)
 	case over && s != nil && s.reaps:
 		e.Kind, e.Early = Swept, m.early(q, c)
@@ -46,10 +54,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	case unknown && m.tidies(q.name):
 		// Only a client that leaves the lock also deletes the lock's anchor. A client deletes other
 		// clients' entries only after their leases.
-		e.Kind = Withdrawn
-		if e.In {
-			e.Kind = Released
-		}
+		e.left()
 	case !e.By.Known():
 		e.Reason = byUnknown
 		if m.sessions[c.session] == nil || c.unseen { // its client's session has ended, or is not known

@@ -99,10 +99,8 @@ func (m *Machine) Resolve(e Event) Event {
 	by := m.nameless[e.Session]
 	switch {
 	case e.Kind != Removed && e.Kind != Ended || e.By.Known() || !by.Known():
-	case by == e.Who && e.In:
-		e.Kind, e.Reason = Released, ""
 	case by == e.Who:
-		e.Kind, e.Reason = Withdrawn, ""
+		e.left()
 	default:
 		e.Kind, e.By, e.Reason = Removed, by, byAnother
 	}
@@ -126,7 +124,7 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 		m.start(t)
 	}
 	m.moments.before(m, t)
-	m.txn = t
+	m.txn, m.moments.gap = t, nil
 	if e, ok := m.clock.advance(t.Zxid, t.Time); ok {
 		m.emit(e)
 	}

@@ -81,6 +81,7 @@ type Holder struct {
 type moments struct {
 	asked []Asked
 	found []found
+	gap   *[]State // the locks where transactions are missing before the next one; nil: none are
 }
 
 // found is a moment, and its place between two transactions.
@@ -142,13 +143,29 @@ func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 			}
 		}
 	}
+	switch asked := c.asked[i]; {
+	case where == Before:
+	case c.gap != nil && (!asked.Time.IsZero() || asked.Zxid < m.begun): // a snapshot from after the gap shows a later state
+		f.Blind = true
+		for _, s := range *c.gap {
+			s.Unclear = slices.Clone(s.Unclear)
+			f.Locks = append(f.Locks, s)
+		}
+	default:
+		f.Locks = m.states()
+	}
+	c.found = append(c.found, f)
+}
+
+// states returns the states of the locks that have contenders, or may have, sorted by name.
+func (m *Machine) states() (all []State) {
 	for name, q := range m.locks {
-		if (len(q.entries) > 0 || !q.sure()) && m.o.Match(name) && where != Before {
-			f.Locks = append(f.Locks, q.state())
+		if (len(q.entries) > 0 || !q.sure()) && m.o.Match(name) {
+			all = append(all, q.state())
 		}
 	}
-	slices.SortFunc(f.Locks, func(a, b State) int { return strings.Compare(a.Lock, b.Lock) })
-	c.found = append(c.found, f)
+	slices.SortFunc(all, func(a, b State) int { return strings.Compare(a.Lock, b.Lock) })
+	return all
 }
 
 // end adds the moments after the last transaction, and judges the leases at all moments, because

@@ -204,10 +204,27 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfAnEndedHold: an entry whose record shows the grant was a hold, although its lease had ended
+// when the log begins.
+func TestSnapshotOfAnEndedHold(t *testing.T) {
+	l := newTape()
+	l.join(2, "l", "y", 1).after(time.Second).do(1, del(e("l", 0))...)
+	m, events := l.play(Options{At: []Asked{{Zxid: 1<<32 + 1}}}, node(lockPath("l"), parent(znode.Mutex), 1, -time.Hour),
+		node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, -time.Hour), node(e("l", 0), l.record("x", l.granted), 1, -time.Minute))
+	if got, want := told(m.Moments()[0]), "0 within l=[x]:y"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, e := range events {
+		if e.Zxid == 1<<32+2 && e.Entry != "" && e.Who.Owner == "x" && !e.In {
+			t.Errorf("told as of a waiter: %s", brief(e))
+		}
+	}
+}
+
 // TestWithoutSnapshot: an entry whose join is not in the log has events from its first write on.
 func TestWithoutSnapshot(t *testing.T) {
 	l := newTape()
-	l.renew(1, "l", "x", 0, l.granted).renew(2, "l", "y", 1).after(time.Second).do(1, del(e("l", 0))...).do(2, del(e("m", 0))...)
+	l.renew(1, "l", "x", 0, l.granted).renew(2, "l", "y", 1).after(time.Second).do(1, del(e("l", 0))...).do(2, del(e("m", 0))...).do(2, del(e("l", 1))...)
 	var events []Event
 	m := New(Options{Root: "/locks", At: []Asked{{Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 5}}}, func(e Event) { events = append(events, e) })
 	m.Gap()
@@ -215,7 +232,7 @@ func TestWithoutSnapshot(t *testing.T) {
 		m.Apply(&l.txns[i])
 	}
 	m.End()
-	want := []string{"0s renewed l x", "0s renewed l y", "1s released l x"}
+	want := []string{"0s renewed l x", "0s renewed l y", "1s released l x", "1s ended l y: " + byOwner}
 	if got := briefs(events); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
@@ -250,7 +267,7 @@ func TestGap(t *testing.T) {
 }
 
 // TestBegin: after a gap, a snapshot shows which entries have vanished, which are new, and which
-// were renewed.
+// were renewed. What was between is not known.
 func TestBegin(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").join(2, "l", "y", 1).take(3, "gone", "z")
@@ -258,7 +275,8 @@ func TestBegin(t *testing.T) {
 	l.zxid += 100
 	l.after(40*time.Second).renew(2, "l", "y", 1).after(time.Second).do(4, del(e("l", 2))...)
 	var events []Event
-	m := New(Options{Root: "/locks"}, func(e Event) { events = append(events, e) })
+	at := append(ask(20*time.Second, 40*time.Second), Asked{Zxid: 1<<32 + 50}, Asked{Zxid: 1<<32 + 79}, Asked{Zxid: 1<<32 + 80})
+	m := New(Options{Root: "/locks", At: at}, func(e Event) { events = append(events, e) })
 	for i := range l.txns {
 		if i == gap {
 			m.Gap()
@@ -291,6 +309,16 @@ func TestBegin(t *testing.T) {
 	}
 	if len(m.locks) != 1 {
 		t.Errorf("%d locks are kept", len(m.locks))
+	}
+	m.End()
+	got = nil
+	for _, moment := range m.Moments() {
+		got = append(got, told(moment))
+	}
+	gone := " within, others unknown gone=?z l=?x,y"
+	want = []string{"0" + gone, "1 within l=y:w", "2" + gone, "3" + gone, "4 within l=y:w"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
 

@@ -164,14 +164,16 @@ func (q *queue) turn(names []znode.Name, i int) bool {
 	return ahead < 0 || q.rules.Kind == znode.RW && names[i].Role == znode.Shared && q.entries[ahead].Shares()
 }
 
-// enters reports whether the client of an entry whose turn has come may enter.
+// enters reports whether the client of an entry whose turn has come may enter, or has.
 func (m *Machine) enters(c *contender) bool {
 	switch {
 	case c.Overflowed() || c.unseen:
 		return false
 	case !c.Leased():
 		return !c.Ours() // a damaged Holdfast entry is never granted
-	case c.candidate() && !c.Granted():
+	case c.Granted(): // it has
+		return true
+	case c.candidate():
 		return false
 	}
 	return m.clock.between(c.written, m.clock.point) <= c.TTL()
