@@ -195,3 +195,36 @@ func TestGuardsAreDeleted(t *testing.T) {
 		}
 	})
 }
+
+// TestGuardsThatStayAreLoggedInOneLine: if the servers are away when a batch of guards is to be deleted,
+// one line tells how many stay.
+func TestGuardsThatStayAreLoggedInOneLine(t *testing.T) {
+	simulate(t, func(w *world) {
+		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		for i := range 20 {
+			w.create(z, fmt.Sprint("/locks/", i), string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
+		}
+		time.Sleep(orphan + time.Second)
+		var once sync.Once
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/0") && len(q.Paths) == 40 {
+				once.Do(func() { // the guards are there, and are to be deleted with their nodes
+					if err := w.Partition("reaper"); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return locktest.Fault{}
+		})
+		if _, err := r.Sweep(w.ctx); err == nil {
+			t.Fatal("the sweep succeeded without a server")
+		}
+		w.Intercept(nil)
+		w.Heal("reaper")
+		line := w.one("guards of the reaper could not be deleted; a later sweep deletes them with the nodes above them")
+		if line["guards"] != 20.0 || line["error"] == nil {
+			t.Errorf("%v", line)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -299,13 +300,17 @@ func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards ma
 }
 
 // removeGuards deletes the guards of nodes that were not deleted. If that fails, a later sweep
-// deletes the guard with its node.
+// deletes the guards with their nodes.
 func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
+	left, first := 0, error(nil)
 	for path, name := range guards {
 		err := s.tree.Delete(ctx, []admin.Deletion{{Path: path + "/" + name, Version: -1}})
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			s.log.Warn().Err(err).Str("path", path+"/"+name).Msg("a guard of the reaper could not be deleted; a later sweep deletes it with the node above it")
+			left, first = left+1, cmp.Or(first, err)
 		}
+	}
+	if left > 0 {
+		s.log.Warn().Err(first).Int("guards", left).Msg("guards of the reaper could not be deleted; a later sweep deletes them with the nodes above them")
 	}
 }
 
