@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -157,10 +159,22 @@ func (c *changes) look() (changed bool, err error) {
 	defer c.mu.Unlock()
 	before := c.seen
 	c.seen = [sha256.Size]byte{}
-	text, err := os.ReadFile(c.file)
+	info, err := os.Stat(c.file)
 	if err != nil {
 		return false, err
 	}
-	c.seen = sha256.Sum256(text)
+	if !info.Mode().IsRegular() {
+		return false, fmt.Errorf("%s: must be a regular file, as it was at the start", c.file) // the read of a pipe would not return
+	}
+	f, err := os.Open(c.file)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return false, err
+	}
+	c.seen = [sha256.Size]byte(hash.Sum(nil))
 	return c.seen != before, nil
 }

@@ -39,59 +39,63 @@ func TestFileGone(t *testing.T) {
 // TestRefusalEnds: the status stops showing a refused configuration when the next one is accepted,
 // even if the next one is the one in force, or needs a restart.
 func TestRefusalEnds(t *testing.T) {
-	const before = "root: /before\n"
-	for name, test := range map[string]struct{ wrong, next string }{
-		"a mistake":                   {"root: wrong\n", before},
-		"a file that was not there":   {"", before},
-		"another root, after mistake": {"root: wrong\n", "root: /after\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file, hangups := filepath.Join(t.TempDir(), "config.yaml"), make(chan struct{})
-			write := func(text string) {
-				t.Helper()
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			write(before)
-			changes := newChanges(file)
-			changes.every = 10 * time.Millisecond
-			p := &program{Flags: app.Flags{Config: file}, errs: io.Discard, hangups: hangups, changes: changes}
-			cfg, err := p.Load(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := &daemon{program: p, log: zerolog.Nop(), began: cfg, ended: make(chan *root)}
-			r, err := d.newRoot(cfg.Each()[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			d.roots = []*root{r}
-			ctx, stop := context.WithCancel(t.Context())
-			var following sync.WaitGroup
-			defer following.Wait()
-			defer stop()
-			following.Go(func() { p.changes.follow(ctx, d.log) })
-			following.Go(func() { d.follow(ctx, p.changes.C) })
-			refused := func(want bool) {
-				t.Helper()
-				for end := time.Now().Add(time.Minute); (r.daemon.Monitor().Status().Refused != nil) != want; time.Sleep(10 * time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatalf("refused: %v, want %v", !want, want)
-					}
-				}
-			}
-			if write(test.wrong); test.wrong == "" {
-				if err := os.Remove(file); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if test.wrong != "" { // a file that has gone is noticed by itself
-				hangups <- struct{}{}
-			}
-			refused(true)
-			write(test.next)
-			refused(false)
-		})
+	text := func(text string) func(file string) error {
+		return func(file string) error { return os.WriteFile(file, []byte(text), 0o600) }
 	}
+	for name, test := range map[string]struct{ wrong, next func(file string) error }{
+		"a mistake":                   {text("root: wrong\n"), text(before)},
+		"a file that was not there":   {os.Remove, text(before)},
+		"another root, after mistake": {text("root: wrong\n"), text("root: /after\n")},
+	} {
+		t.Run(name, func(t *testing.T) { refusalEnds(t, test.wrong, test.next) })
+	}
+}
+
+// before is the first configuration of refusalEnds.
+const before = "root: /before\n"
+
+// refusalEnds fails unless the status shows a refusal once the file is wrong, and until it is the next.
+func refusalEnds(t *testing.T, wrong, next func(file string) error) {
+	file, hangups := filepath.Join(t.TempDir(), "config.yaml"), make(chan struct{})
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changes := newChanges(file)
+	changes.every = 10 * time.Millisecond
+	p := &program{Flags: app.Flags{Config: file}, errs: io.Discard, hangups: hangups, changes: changes}
+	cfg, err := p.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{program: p, log: zerolog.Nop(), began: cfg, ended: make(chan *root)}
+	r, err := d.newRoot(cfg.Each()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.roots = []*root{r}
+	ctx, stop := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer stop()
+	following.Go(func() { p.changes.follow(ctx, d.log) })
+	following.Go(func() { d.follow(ctx, p.changes.C) })
+	refused := func(want bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); (r.daemon.Monitor().Status().Refused != nil) != want; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("refused: %v, want %v", !want, want)
+			}
+		}
+	}
+	if err := wrong(file); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() { // any other file is noticed by itself
+		hangups <- struct{}{}
+	}
+	refused(true)
+	if err := next(file); err != nil {
+		t.Fatal(err)
+	}
+	refused(false)
 }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
 )
 
 // maxDifferences limits the number of logged differences of two configurations.
@@ -37,10 +39,10 @@ func differences(old, next *config.Config) (all []string) {
 		}
 	}
 	a, b := old.Reaper, next.Reaper
-	add("reaper.schedule", b.Schedule, a.Schedule)
-	add("reaper.concurrency", b.Concurrency, a.Concurrency)
-	add("reaper.batch", b.Batch, a.Batch)
-	add("reaper.max_deletes_per_second", b.MaxDeletesPerSecond, a.MaxDeletesPerSecond)
+	add("reaper.schedule", cmp.Or(b.Schedule, reaper.DefaultSchedule), cmp.Or(a.Schedule, reaper.DefaultSchedule))
+	add("reaper.concurrency", cmp.Or(b.Concurrency, reaper.DefaultConcurrency), cmp.Or(a.Concurrency, reaper.DefaultConcurrency))
+	add("reaper.batch", cmp.Or(b.Batch, reaper.DefaultBatch), cmp.Or(a.Batch, reaper.DefaultBatch))
+	add("reaper.max_deletes_per_second", limit(b.MaxDeletesPerSecond), limit(a.MaxDeletesPerSecond))
 	before, now := old.Policies.All(), next.Policies.All()
 	find := func(list []policy.Rule, name string) int {
 		return slices.IndexFunc(list, func(p policy.Rule) bool { return p.Name == name })
@@ -66,4 +68,12 @@ func differences(old, next *config.Config) (all []string) {
 		all = append(all, "policies: another order")
 	}
 	return all
+}
+
+// limit returns a limit as a text.
+func limit(n int) string {
+	if n == 0 {
+		return "unlimited"
+	}
+	return strconv.Itoa(n)
 }

@@ -36,14 +36,14 @@ policies:
 		before: nil,
 		`{reaper: {schedule: "@every 1m", batch: 10}}`: {"policy a (a/*): removed", "policy b (b/*): removed", "policy c (c/*): removed"},
 		`
-reaper: {schedule: "@every 5m", batch: 10, max_deletes_per_second: 7}
+reaper: {schedule: "@every 5m", batch: 10, concurrency: 3, max_deletes_per_second: 7}
 policies:
   - {name: a, match: "a/**", ttl: 20s, keep_parent: true, schedule: "@hourly"}
   - {name: c, match: "c/*"}
   - {name: b, match: "b/*"}
   - {name: new, match: "new/*"}
 `: {
-			"reaper.schedule: @every 5m, was @every 1m", "reaper.max_deletes_per_second: 7, was 0",
+			"reaper.schedule: @every 5m, was @every 1m", "reaper.concurrency: 3, was 16", "reaper.max_deletes_per_second: 7, was unlimited",
 			"policy a: match: a/**, was a/*", "policy a: ttl: 20s, was 10s", "policy a: keep_parent: true, was false", "policy a: schedule: @hourly, was the reaper's",
 			"policy new (new/*): added", "policies: another order",
 		},

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -67,6 +68,16 @@ func TestPipeIsInterrupted(t *testing.T) {
 		}
 		w.Close()
 	}
+}
+
+// TestPipeInPlaceOfTheFile: if the configuration file is replaced by a pipe, the daemon refuses it, and
+// reads the next file.
+func TestPipeInPlaceOfTheFile(t *testing.T) {
+	refusalEnds(t, func(file string) error {
+		return cmp.Or(os.Remove(file), syscall.Mkfifo(file, 0o600))
+	}, func(file string) error {
+		return cmp.Or(os.Remove(file), os.WriteFile(file, []byte(before), 0o600))
+	})
 }
 
 // fill writes to a pipe until it has no room.

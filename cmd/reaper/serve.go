@@ -96,10 +96,12 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 		case d.changes == nil:
 			d.log.Warn().Str("configuration", file).Msg("SIGHUP, and the configuration was no regular file: it cannot be read again")
 		default:
-			if _, err := d.changes.look(); err != nil { // the reload fails, too
+			_, err := d.changes.look()
+			if err != nil {
 				why = "the file cannot be read"
+			} else {
+				err = d.reload(ctx, why)
 			}
-			err := d.reload(ctx, why)
 			if err != nil && ctx.Err() == nil {
 				d.log.Error().Err(err).Str("why", why).Msg("the new configuration is refused; the one before stays in force")
 				for _, r := range d.roots {
