@@ -74,16 +74,14 @@ type Group struct {
 	stop     context.CancelFunc      // ends ctx
 	campaign context.Context         // ends when the member leaves, with errLeft, or has broken off, with the reason
 	withdraw context.CancelCauseFunc // ends campaign
-	handover context.Context         // ends when all shards are to be given back
-	release  context.CancelFunc      // ends handover
 	tasks    sync.WaitGroup          // goroutines of ctx
-	shards   sync.WaitGroup          // shards that are not idle
 	done     chan struct{}           // closed when the member has left
 
-	mu    sync.Mutex
-	plan  *plan   // the newest that was seen; nil: none yet
-	slots []*slot // by shard; nil: idle
-	crash string  // the panic of a function; "": none
+	mu       sync.Mutex
+	plan     *plan   // the newest that was seen; nil: none yet
+	slots    []*slot // by shard; nil: idle
+	released bool    // all shards are to be given back
+	crash    string  // the panic of a function; "": none
 }
 
 // errLeft is the reason of a campaign's end that is no error.
@@ -130,13 +128,14 @@ func Join(ctx context.Context, locks *lock.Client, group string, shards int, opt
 
 func join(ctx context.Context, locks *lock.Client, group string, shards int, f Func, opts Options) (*Group, error) {
 	g, err := newGroup(ctx, locks, group, shards, f, opts)
+	if err == nil {
+		err = g.admit(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := g.admit(ctx); err != nil {
-		g.stop()
-		return nil, err
-	}
+	g.ctx, g.stop = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), inside{locks, group}, true))
+	g.campaign, g.withdraw = context.WithCancelCause(g.ctx)
 	context.AfterFunc(g.campaign, g.end)
 	g.tasks.Go(g.follow)
 	g.tasks.Go(g.candidacy)
@@ -175,13 +174,7 @@ func newGroup(ctx context.Context, locks *lock.Client, group string, shards int,
 	}
 	g.opts.Log = opts.Log.With("group", group, "member", g.me.ID)
 	g.opts.Lock = append(slices.Clone(opts.Lock), lock.WithMetadata(map[string]string{markKey: fmt.Sprintf("%s/%d", g.me.ID, shards)}))
-	if err := errors.Join(g.election.Validate(), g.mutex(shards-1).Validate(), g.roomForPlan()); err != nil {
-		return nil, err
-	}
-	g.ctx, g.stop = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), inside{locks, group}, true))
-	g.campaign, g.withdraw = context.WithCancelCause(g.ctx)
-	g.handover, g.release = context.WithCancel(g.ctx)
-	return g, nil
+	return g, errors.Join(g.election.Validate(), g.mutex(shards-1).Validate(), g.roomForPlan())
 }
 
 // roomForPlan returns an error if the client's metadata leaves no room for the longest plan.
@@ -260,26 +253,21 @@ func (g *Group) fail(err error) {
 	g.release()
 }
 
-// end gives all shards back and leaves the group.
+// release begins to give all shards back.
+func (g *Group) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.released = true
+	g.settle()
+}
+
+// end leaves the group, when the campaign has ended: others take over, see settle, or the Handover ends.
 func (g *Group) end() {
-	g.mu.Lock()
-	g.settle()
-	g.mu.Unlock()
 	defer time.AfterFunc(g.opts.Handover, g.release).Stop()
-	<-g.handover.Done()
 	g.mu.Lock()
 	g.settle()
 	g.mu.Unlock()
-	returned := make(chan struct{})
-	go func() {
-		g.shards.Wait()
-		close(returned)
-	}()
-	select {
-	case <-returned:
-	case <-g.ctx.Done(): // a function has panicked, and others do not return
-	}
-	g.stop()
+	<-g.ctx.Done()
 	g.tasks.Wait()
 	close(g.done)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,23 +50,20 @@ type inside struct {
 
 // mine reports whether this member is to own the shard. The caller holds g.mu.
 func (g *Group) mine(i int) bool {
-	return g.handover.Err() == nil && g.plan != nil && g.plan.owners[i] == g.me.ID
+	return !g.released && g.plan != nil && g.plan.owners[i] == g.me.ID
 }
 
-// settle begins what the plan asks for: it queues for shards, and ends waits and functions. It also ends
-// the handover of a member that leaves if the plan does without it. It is called after each change, and is
-// the only place that begins these. The caller holds g.mu.
+// settle begins what the plan asks for: it queues for shards, and ends waits and functions. If the plan
+// does without a member that leaves, it gives back all shards; when all are given back, it ends g.ctx. It is
+// called after each change, and is the only place that begins these. The caller holds g.mu.
 func (g *Group) settle() {
-	if g.campaign.Err() != nil && !g.plan.has(g.me.ID) {
-		g.release()
-	}
+	g.released = g.released || g.campaign.Err() != nil && !g.plan.has(g.me.ID)
 	owns, ending := 0, 0
 	for i, s := range g.slots {
 		switch mine := g.mine(i); {
 		case s == nil && mine:
 			ctx, stop := context.WithCancelCause(g.ctx)
 			g.slots[i] = &slot{stop: stop}
-			g.shards.Add(1)
 			go g.queue(ctx, i)
 		case s == nil:
 		case s.state != queued:
@@ -80,11 +78,14 @@ func (g *Group) settle() {
 		if s == nil || s.state != owned || g.mine(i) {
 			continue
 		}
-		if g.handover.Err() == nil && ending >= max(1, owns/4) {
-			return
+		if !g.released && ending >= max(1, owns/4) {
+			break
 		}
 		ending++
 		g.drain(s)
+	}
+	if g.released && !slices.ContainsFunc(g.slots, func(s *slot) bool { return s != nil }) {
+		g.stop()
 	}
 }
 
@@ -130,7 +131,6 @@ func (g *Group) queue(ctx context.Context, i int) {
 // idle ends the use of a shard, which may begin anew. The caller holds g.mu.
 func (g *Group) idle(i int) {
 	g.slots[i] = nil
-	g.shards.Done()
 	g.settle()
 }
 
