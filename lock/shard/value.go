@@ -22,7 +22,7 @@ const (
 	maxPlan = 3500 // bytes of a plan's members and shards: they fit into an entry's metadata
 	idSize  = 8
 	format  = 1   // highest format of plans that this release reads, and the one that it writes
-	noOwner = 255 // stands for the number of a shard's owner: there is none
+	noOwner = 255 // the byte of -1, as slices.Index returns it: a shard without an owner
 )
 
 // Room returns how many members a group of that many shards can have: a plan has eight bytes for
@@ -45,7 +45,7 @@ type record struct {
 // plan says which member is to own each shard.
 type plan struct {
 	at      time.Time // ensemble time at which it was made, in whole seconds
-	members []string  // ids, sorted, of those without a shard too
+	members []string  // ids, of those without a shard too
 	owners  []string  // ids by shard; "" for none
 }
 
@@ -57,10 +57,7 @@ func encode(r record, p *plan) string {
 	if p != nil {
 		numbers := make([]byte, len(p.owners))
 		for i, owner := range p.owners {
-			m, ok := slices.BinarySearch(p.members, owner)
-			if numbers[i] = noOwner; ok {
-				numbers[i] = byte(m)
-			}
+			numbers[i] = byte(slices.Index(p.members, owner))
 		}
 		r.Plan = fmt.Sprintf("%d %d %s %x", format, p.at.Unix(), strings.Join(p.members, ""), numbers)
 	}
@@ -106,9 +103,6 @@ func decodePlan(text string, shards int) (*plan, error) {
 	for id := range slices.Chunk([]byte(fields[2]), idSize) {
 		p.members = append(p.members, string(id))
 	}
-	if !slices.IsSorted(p.members) {
-		return nil, errors.New("the plan's members are not sorted")
-	}
 	for i, m := range numbers {
 		if int(m) < len(p.members) {
 			p.owners[i] = p.members[m]
@@ -121,9 +115,5 @@ func decodePlan(text string, shards int) (*plan, error) {
 
 // has reports whether the plan knows the member. A nil plan knows none.
 func (p *plan) has(id string) bool {
-	if p == nil {
-		return false
-	}
-	_, ok := slices.BinarySearch(p.members, id)
-	return ok
+	return p != nil && slices.Contains(p.members, id)
 }
