@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -23,7 +24,7 @@ func (g *Group) candidacy() {
 			_ = leadership.Resign() // the client logs an error; the entry then expires
 		}
 		switch {
-		case err == nil || g.campaign.Err() != nil || errors.Is(err, lock.ErrLost):
+		case err == nil || g.campaign.Err() != nil:
 		case mends(err):
 			g.opts.Log.Warn("no candidate for a moment", "error", err)
 			sleep(g.campaign, time.Second)
@@ -47,21 +48,25 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// candidates returns the live candidates of a group's election.
-func candidates(ctx context.Context, election *lock.Election) ([]candidate, error) {
+// candidates returns the members among the live candidates of a group's election. It fails if there are
+// other candidates only: that is no group. One beside members must not end them.
+func candidates(ctx context.Context, election *lock.Election) (members []candidate, err error) {
 	all, err := election.Candidates(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var members []candidate
 	for _, c := range all {
-		r, p, err := decode(c.Value)
-		if r.ID == "" {
-			return nil, fmt.Errorf("election %q: candidate %s: %w: %w", election.Name(), c.Entry, lock.ErrForeign, err)
+		r, p, foreign := decode(c.Value)
+		if r.ID != "" {
+			members = append(members, candidate{record: r, host: c.Owner + "@" + c.Host, plan: p, entry: c})
+		} else {
+			err = fmt.Errorf("election %q: candidate %s: %w: %w", election.Name(), c.Entry, lock.ErrForeign, foreign)
 		}
-		members = append(members, candidate{record: r, host: c.Owner + "@" + c.Host, plan: p, entry: c})
 	}
-	return members, nil
+	if len(members) > 0 {
+		err = nil
+	}
+	return members, err
 }
 
 // lead plans until the leadership ends, or this member has left.
@@ -69,8 +74,9 @@ func (g *Group) lead(l *lock.Leadership) error {
 	ctx, cancel := context.WithCancel(l.Context())
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
-	p, err := g.inherit(ctx, l)
-	if err != nil {
+	p := &planner{self: g.me.ID, third: l.Remaining() / 3}
+	var err error
+	if p.plan, err = g.lastPlan(ctx); err != nil {
 		return err
 	}
 	tick := time.NewTicker(stepEvery)
@@ -94,7 +100,8 @@ func (g *Group) lead(l *lock.Leadership) error {
 	}
 }
 
-// step looks at the candidates if they may have changed, and proclaims a plan if one is due.
+// step looks at the candidates if they may have changed, and proclaims a plan if one is due, or if the
+// leader before has made it.
 func (g *Group) step(ctx context.Context, l *lock.Leadership, p *planner, w *watch) error {
 	changed, err := w.changed(ctx, g.tree, g.election.Name())
 	if err == nil && changed {
@@ -107,7 +114,9 @@ func (g *Group) step(ctx context.Context, l *lock.Leadership, p *planner, w *wat
 	if next == nil {
 		return nil
 	}
-	next.at = g.tree.Estimate().Earliest()
+	if next != p.plan {
+		next.at = g.tree.Estimate().Earliest()
+	}
 	if err := l.Proclaim(ctx, encode(g.me, next)); err != nil {
 		return err
 	}
@@ -133,30 +142,29 @@ func (g *Group) look(ctx context.Context, p *planner) error {
 	return nil
 }
 
-// inherit returns the planner of a new leader. It goes on from the last plan that this member has
-// seen, or from the holds of the shards.
-func (g *Group) inherit(ctx context.Context, l *lock.Leadership) (*planner, error) {
-	p := &planner{self: g.me.ID, third: l.Remaining() / 3, owners: make([]string, len(g.slots))}
+// lastPlan returns the plan from which a new leader goes on: the last one that this member has seen, or one
+// without members, from the holds of the shards.
+func (g *Group) lastPlan(ctx context.Context) (*plan, error) {
 	g.mu.Lock()
 	last := g.plan
 	g.mu.Unlock()
 	if last != nil {
-		p.plan, p.owners = last, last.owners
-		return p, l.Proclaim(ctx, encode(g.me, last))
+		return last, nil
 	}
 	holders, err := readHolders(ctx, g.tree, g.name)
 	if err != nil {
 		return nil, err
 	}
+	last = &plan{owners: make([]string, len(g.slots))}
 	for i, h := range holders {
 		switch {
 		case h.number != 0 && h.number != len(g.slots):
 			return nil, g.number(h.number, fmt.Sprintf("the hold of shard %d by member %s", i, h.Owner))
-		case i < len(p.owners):
-			p.owners[i] = h.Owner
+		case i < len(last.owners):
+			last.owners[i] = h.Owner
 		}
 	}
-	return p, nil
+	return last, nil
 }
 
 // expired returns those missing members that do not own their shards any more: with owner and host
@@ -172,7 +180,7 @@ func (g *Group) expired(ctx context.Context, missing map[string]int) (map[string
 		if err != nil {
 			return nil, err
 		}
-		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return c.Ours && memberOf(c) == id })
+		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return strings.HasPrefix(c.Metadata[markKey], id+"/") })
 		if entry < 0 {
 			expired[id] = ""
 		} else if c := state.Contenders[entry]; c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {
@@ -198,13 +206,13 @@ type watch struct {
 // two thirds of the TTL, changed is true until it must have expired, and from then on each third, and
 // when it is renewed again.
 func (w *watch) changed(ctx context.Context, tree admin.Tree, election string) (bool, error) {
-	now, fired := time.Now(), w.children == nil
+	now := time.Now()
 	select {
 	case <-w.children:
-		fired = true
+		w.children = nil
 	default:
 	}
-	if fired {
+	if w.children == nil {
 		names, children, err := tree.WatchChildren(ctx, tree.Path(election))
 		if err != nil {
 			return false, err

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -31,8 +32,8 @@ type candidate struct {
 type planner struct {
 	self    string
 	third   time.Duration // a third of the TTL: a member that lives for longer has renewed its lease
-	plan    *plan         // the last one; nil: none yet
-	owners  []string      // of the shards, by the last plan or by their holds
+	plan    *plan         // the last one; without members: there is none yet, and the owners are those of the holds
+	told    bool          // the plan is this leader's own, or has been proclaimed by it again
 	present []candidate   // in the order in which they joined
 	leaving bool          // this member leaves: it plans for the others, at once
 
@@ -66,12 +67,9 @@ func (p *planner) plannedBy(at time.Time) {
 // shard that it was to own, or -1.
 func (p *planner) missing(present []candidate) map[string]int {
 	missing := map[string]int{}
-	if p.plan == nil {
-		return missing
-	}
 	for _, id := range p.plan.members {
 		if _, known := p.seen[id]; (known || p.seen == nil) && !slices.ContainsFunc(present, func(c candidate) bool { return c.ID == id }) {
-			missing[id] = slices.Index(p.owners, id)
+			missing[id] = slices.Index(p.plan.owners, id)
 		}
 	}
 	return missing
@@ -91,7 +89,7 @@ func (p *planner) see(now time.Time, present []candidate, expired map[string]str
 	for _, c := range present {
 		if p.seen[c.ID] = before[c.ID]; p.seen[c.ID] == nil {
 			changed, p.seen[c.ID] = true, &sighting{since: now}
-			if p.plan == nil || p.plan.has(c.ID) {
+			if p.plan.members == nil || p.plan.has(c.ID) {
 				p.seen[c.ID].full = now
 			}
 		}
@@ -99,7 +97,7 @@ func (p *planner) see(now time.Time, present []candidate, expired map[string]str
 	for _, host := range expired {
 		p.plannedBy(now) // its shards have no owner
 		if host != "" {
-			p.strikes[host] = strike{min(longestWait, max(firstWait, 2*p.wait(host, now))), now}
+			p.strikes[host] = strike{min(longestWait, max(firstWait, 2*p.strikes[host].wait)), now}
 		}
 	}
 	p.present = present
@@ -107,14 +105,6 @@ func (p *planner) see(now time.Time, present []candidate, expired map[string]str
 		p.due = now.Add(quiet)
 		p.plannedBy(now.Add(patience))
 	}
-}
-
-// wait returns how long a new member of that host gets no shards.
-func (p *planner) wait(host string, now time.Time) time.Duration {
-	if s := p.strikes[host]; now.Sub(s.at) <= strikeLasts {
-		return s.wait
-	}
-	return 0
 }
 
 // wanted returns the members that the next plan is for. Members of the last plan come first if there
@@ -130,25 +120,31 @@ func (p *planner) wanted(now time.Time) []entrant {
 		return chosen
 	}
 	all := append(choose(func(c candidate) bool { return p.plan.has(c.ID) }), choose(func(c candidate) bool {
-		return !p.plan.has(c.ID) && now.Sub(p.seen[c.ID].since) >= p.wait(c.host, now)
+		return !p.plan.has(c.ID) && now.Sub(p.seen[c.ID].since) >= p.strikes[c.host].wait
 	})...)
 	if len(all) == 0 { // better a member that may crash again than none
 		all = choose(func(candidate) bool { return true })
 	}
-	return all[:min(len(all), Room(len(p.owners)))]
+	return all[:min(len(all), Room(len(p.plan.owners)))]
 }
 
-// next returns the plan that is due now; nil if none is.
+// next returns the plan that is due now; nil if none is. It is the last plan if that is as it should be, but
+// was proclaimed by the leader before. Until then a new leader proclaims none: it may have missed a later
+// plan of that leader, and would move shards back.
 func (p *planner) next(now time.Time) *plan {
+	maps.DeleteFunc(p.strikes, func(_ string, s strike) bool { return now.Sub(s.at) > strikeLasts })
 	members := p.wanted(now)
-	next := &plan{owners: assign(p.owners, members)}
+	next := &plan{owners: assign(p.plan.owners, members)}
 	for _, m := range members {
 		next.members = append(next.members, m.id)
 	}
 	slices.Sort(next.members)
-	if p.plan != nil && slices.Equal(next.members, p.plan.members) && slices.Equal(next.owners, p.plan.owners) {
+	if slices.Equal(next.members, p.plan.members) && slices.Equal(next.owners, p.plan.owners) {
 		p.due, p.by = time.Time{}, time.Time{}
-		return nil
+		if p.told {
+			return nil
+		}
+		return p.plan
 	}
 	if !p.leaving && now.Before(p.due) && now.Before(p.by) {
 		return nil
@@ -158,7 +154,7 @@ func (p *planner) next(now time.Time) *plan {
 
 // planned takes note of a plan that the members can see.
 func (p *planner) planned(now time.Time, next *plan) {
-	p.plan, p.owners = next, next.owners
+	p.plan, p.told = next, true
 	p.due, p.by = time.Time{}, time.Time{}
 	for _, id := range next.members {
 		if s := p.seen[id]; s != nil && s.full.IsZero() {

@@ -17,14 +17,14 @@ type script struct {
 }
 
 func newScript(shards int) *script {
-	return &script{&planner{self: "a", third: 10 * time.Second, owners: make([]string, shards)}, time.Now()}
+	return &script{&planner{self: "a", third: 10 * time.Second, plan: &plan{owners: make([]string, shards)}}, time.Now()}
 }
 
 func (s *script) at(second int, members string, expired ...string) string {
 	now := s.begun.Add(time.Duration(second) * time.Second)
 	var present []candidate
 	for _, id := range members {
-		present = append(present, candidate{record: record{ID: string(id), Shards: len(s.p.owners), Weight: 1}, host: "host of " + string(id)})
+		present = append(present, candidate{record: record{ID: string(id), Shards: len(s.p.plan.owners), Weight: 1}, host: "host of " + string(id)})
 	}
 	hosts := map[string]string{}
 	for _, id := range expired {
@@ -91,6 +91,9 @@ func TestExpiredMember(t *testing.T) {
 			t.Errorf("second %d: it waited for %d seconds, want %d", second, planned, waits)
 		}
 	}
+	if s.at(3700, "ab"); len(s.p.strikes) > 0 {
+		t.Errorf("%d hosts are remembered after ten minutes", len(s.p.strikes))
+	}
 	s.at(4000, "ab", "c")
 	s.play(t, 4000, 4700, "ab", nil)
 	s.play(t, 4700, 4720, "abc", map[int]string{4705: "[a:6 b:5 c:1]", 4715: "[a:4 b:4 c:4]"}) // ten minutes later
@@ -98,8 +101,8 @@ func TestExpiredMember(t *testing.T) {
 	s.play(t, 0, 6, "ab", map[int]string{5: "[a:2 b:2]"})
 	now := s.begun.Add(8 * time.Second) // b has panicked: it has left, and owns nothing
 	s.p.see(now, s.p.present[:1], map[string]string{"b": ""})
-	if next := s.p.next(now); next == nil || s.p.wait("host of b", now) != 0 {
-		t.Errorf("a panic: %v, %v", next, s.p.wait("host of b", now))
+	if next := s.p.next(now); next == nil || s.p.strikes["host of b"].wait != 0 {
+		t.Errorf("a panic: %v, %v", next, s.p.strikes["host of b"].wait)
 	}
 	s = newScript(4)
 	s.play(t, 0, 6, "ab", map[int]string{5: "[a:2 b:2]"})
@@ -118,15 +121,15 @@ func TestLeaderLeaves(t *testing.T) {
 	s.play(t, 12, 14, "a", map[int]string{12: "[:4]"})
 }
 
-// TestNewLeader: a new leader goes on from the last plan. Members of it that are not there have left
-// or expired.
+// TestNewLeader: a new leader goes on from the last plan, which it proclaims if all members of it are there.
+// Those that are not there have left or expired: then it proclaims the next one only.
 func TestNewLeader(t *testing.T) {
 	last := &plan{members: []string{"a", "b", "c"}, owners: []string{"a", "b", "c", "a", "b", "c"}}
 	s := newScript(6)
-	s.p.plan, s.p.owners = last, last.owners
-	s.play(t, 0, 10, "abc", nil)
+	s.p.plan = last
+	s.play(t, 0, 10, "abc", map[int]string{0: "[a:2 b:2 c:2]"})
 	s = newScript(6)
-	s.p.plan, s.p.owners = last, last.owners
+	s.p.plan = last
 	if missing := s.p.missing([]candidate{{record: record{ID: "a"}}, {record: record{ID: "b"}}}); len(missing) != 1 || missing["c"] != 2 {
 		t.Errorf("missing are %v", missing)
 	}

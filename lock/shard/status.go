@@ -3,6 +3,8 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,24 +111,18 @@ func read(ctx context.Context, locks *lock.Client, election *lock.Election, grou
 			}
 		}
 	}
-	s.Members = s.members(present)
-	return s, nil
-}
-
-// members returns the members, with the numbers of their shards.
-func (s *Status) members(present []candidate) (members []Member) {
 	planned, owned := map[string]int{}, map[string]int{}
 	for _, shard := range s.Shards {
 		planned[shard.Planned]++
 		owned[shard.Owner]++
 	}
 	for _, c := range present {
-		members = append(members, Member{
+		s.Members = append(s.Members, Member{
 			ID: c.ID, Name: c.Name, Owner: c.entry.Owner, Host: c.entry.Host, PID: c.entry.PID, Weight: c.Weight, Leads: c.entry.Leads,
 			Shards: planned[c.ID], Owns: owned[c.ID],
 		})
 	}
-	return members
+	return s, nil
 }
 
 // readers is the number of shards that are read at once.
@@ -138,51 +134,43 @@ func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]Sh
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	var mu sync.Mutex
-	var failed error
-	var work sync.WaitGroup
-	holders, slot := map[int]Shard{}, make(chan struct{}, readers)
-	for _, child := range children {
-		shard, err := strconv.Atoi(child)
-		if err != nil || strconv.Itoa(shard) != child || shard < 0 {
-			continue
+	var shards []int
+	for i := range MaxShards {
+		if slices.Contains(children, strconv.Itoa(i)) {
+			shards = append(shards, i)
 		}
-		slot <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slot }()
-			state, err := tree.Inspect(ctx, group+"/"+child)
-			mu.Lock()
-			defer mu.Unlock()
-			failed = errors.Join(failed, err)
-			if h, ok := holderOf(state); ok {
-				holders[shard] = h
+	}
+	states, errs := make([]admin.State, len(shards)), make([]error, len(shards))
+	var reads sync.WaitGroup
+	for first := range readers {
+		reads.Go(func() {
+			for i := first; i < len(shards); i += readers {
+				states[i], errs[i] = tree.Inspect(ctx, fmt.Sprintf("%s/%d", group, shards[i]))
 			}
 		})
 	}
-	work.Wait()
-	return holders, failed
+	reads.Wait()
+	holders := map[int]Shard{}
+	for i, shard := range shards {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		// The first contender holds the mutex, or will at once, if its lease runs; its entry may not say so yet.
+		if all := states[i].Contenders; len(all) > 0 && all[0].Ours && !all[0].Read.Earliest().After(all[0].Expires) {
+			id, number := markOf(all[0])
+			holders[shard] = Shard{Owner: id, Host: all[0].Host, PID: all[0].PID, number: number}
+		}
+	}
+	return holders, nil
 }
 
-// holderOf returns the owner of a shard: the first contender, if its lease runs. It holds the mutex, or will
-// at once; its entry may not say so yet.
-func holderOf(state admin.State) (Shard, bool) {
-	if len(state.Contenders) == 0 {
-		return Shard{}, false
-	}
-	c := state.Contenders[0]
-	if !c.Ours || c.Read.Earliest().After(c.Expires) {
-		return Shard{}, false
-	}
-	_, number, _ := strings.Cut(c.Metadata[markKey], "/")
-	n, err := strconv.Atoi(number)
+// markOf returns the id of the member that a shard's contender is of, and its group's number of shards; ""
+// and 0 for no member.
+func markOf(c admin.Contender) (id string, number int) {
+	id, text, _ := strings.Cut(c.Metadata[markKey], "/")
+	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > MaxShards {
-		n = 0 // it is no member's
+		return id, 0
 	}
-	return Shard{Owner: memberOf(c), Host: c.Host, PID: c.PID, number: n}, true
-}
-
-// memberOf returns the id of the member that a shard's contender is of; "" for none.
-func memberOf(c admin.Contender) string {
-	id, _, _ := strings.Cut(c.Metadata[markKey], "/")
-	return id
+	return id, n
 }
