@@ -93,8 +93,6 @@ func Start(ctx context.Context, n int, clocks []*zkserver.Clock, opts zkserver.O
 
 // Leader waits until there is a leader, and returns its index.
 func (z *ZooKeeper) Leader(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, StartPatience)
-	defer cancel()
 	s, err := z.Ensemble.Leader(ctx)
 	if err != nil {
 		return 0, err

@@ -331,7 +331,7 @@ func (b *bench) run(ctx context.Context, m mutant, pkg string, tests []string, e
 	limit, cancel := context.WithTimeout(ctx, b.patience(m))
 	defer cancel()
 	cmd := exec.CommandContext(limit, filepath.Join(b.temp, binary(pkg)), "-test.v", "-test.run", pattern, "-test.timeout", "0")
-	cmd.Dir = filepath.Join(b.root, pkg)
+	cmd.Dir, cmd.WaitDelay = filepath.Join(b.root, pkg), time.Minute // a child may keep the output open
 	cmd.Env = slices.Concat(os.Environ(), repeatable.Env(), []string{"RAPID_SEED=1", "RAPID_NOFAILFILE=true", fmt.Sprint("MUTANT=", m.number)}, env)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

@@ -286,12 +286,10 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 // finish waits until all servers serve, because a closing client leaves behind what it cannot
 // delete in time. Then it ends the workers.
 func (t *torture) finish() error {
-	ctx, cancel := context.WithTimeout(t.ctx, crew.StartPatience)
-	defer cancel()
-	if err := t.servers.Whole(ctx); err != nil {
+	if err := t.servers.Whole(t.ctx); err != nil {
 		return err
 	}
-	ctx, cancel = context.WithTimeout(t.ctx, finishPatience)
+	ctx, cancel := context.WithTimeout(t.ctx, finishPatience)
 	defer cancel()
 	t.stuck = t.team.Finish(ctx)
 	return nil

@@ -138,7 +138,7 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
-// Leader waits until a member answers as the leader, and returns that member.
+// Leader waits until a member answers as the leader, for at most five minutes, and returns that member.
 func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	leaders, err := e.await(ctx, "leader", 1)
 	if err != nil {
@@ -147,14 +147,16 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	return leaders[0], nil
 }
 
-// Whole waits until all members but one answer as followers.
+// Whole waits until all members but one answer as followers, for at most five minutes.
 func (e *Ensemble) Whole(ctx context.Context) error {
 	_, err := e.await(ctx, "follower", len(e.servers)-1)
 	return err
 }
 
-// await waits until at least n members are in a mode, and returns them. It fails when ctx ends.
+// await waits until at least n members are in a mode, for at most startTimeout, and returns them.
 func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	for {
 		var mu sync.Mutex
 		modes := make(map[string][]*Server)

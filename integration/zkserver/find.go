@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // Environment variables that select the ZooKeeper.
@@ -191,7 +193,7 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 		}
 		return nil
 	}
-	unlock, err := lockFile(filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-install-%d.lock", os.Getuid())))
+	unlock, err := lockFile(ctx, filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-install-%d.lock", os.Getuid())))
 	if err != nil {
 		return err
 	}
@@ -207,22 +209,25 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 }
 
 // lockFile takes an exclusive lock on a file, which it creates if necessary. The kernel releases
-// the lock when the process ends.
-func lockFile(path string) (unlock func(), err error) {
+// the lock when the process ends. lockFile waits for the lock until ctx ends.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != syscall.EINTR {
-			break
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if err == syscall.EWOULDBLOCK || err == syscall.EINTR {
+			err = wait.Sleep(ctx, pollInterval)
+		}
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
 	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	return func() { f.Close() }, nil
 }
 
 // lastLines returns the last n lines of text.

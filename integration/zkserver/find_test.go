@@ -1,12 +1,15 @@
 package zkserver
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestExternal(t *testing.T) {
@@ -176,4 +179,23 @@ func TestFindSaysWhatToInstall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLockFile: a second lock waits for the first one, at most until its context ends.
+func TestLockFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lockFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := lockFile(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it is locked: %v", err)
+	}
+	unlock()
+	if unlock, err = lockFile(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
 }

@@ -73,10 +73,12 @@ func (e *Ensemble) Remove(ctx context.Context, s *Server) error {
 	return nil
 }
 
-// reconfigure changes the list of members. It retries until the change is acknowledged or the error
-// is in final. An election or a new member's synchronization can delay the change, and the reply
+// reconfigure changes the list of members. It retries, for at most startTimeout, until the change is
+// acknowledged or the error is in final. An election or a new member's synchronization can delay the change, and the reply
 // may be lost if the change removes the leader.
 func (e *Ensemble) reconfigure(ctx context.Context, joining, leaving []string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	conn, events, err := zk.Connect(e.Addrs(), time.Minute, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return err
