@@ -77,13 +77,8 @@ func startDaemon(ctx context.Context, name string, prepare func(d *daemon) error
 	}
 	var last error
 	err = wait.Until(ctx, patience, name+" is ready", func() (bool, error) {
-		select {
-		case <-d.Exited():
-			return false, fmt.Errorf("%s did not start: %v", name, d.Err())
-		default:
-			last = d.ready(ctx)
-			return last == nil, nil
-		}
+		last = d.ready(ctx)
+		return last == nil, d.Running()
 	})
 	if err != nil {
 		d.Kill()

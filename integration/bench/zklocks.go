@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"path"
 	"slices"
 	"sync"
@@ -87,25 +85,10 @@ type plain struct {
 	*zk.Conn
 }
 
-func openPlain(ctx context.Context, addr string) (*plain, error) {
+func openPlain(ctx context.Context, addr string) (_ *plain, err error) {
 	s := new(plain)
-	conn, events, err := zk.Connect([]string{addr}, sessionTimeout,
-		zk.WithDialer(s.Dial), zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
-	if err != nil {
-		return nil, err
-	}
-	s.Conn = conn
-	for {
-		select {
-		case e := <-events:
-			if e.State == zk.StateHasSession {
-				return s, nil
-			}
-		case <-ctx.Done():
-			conn.Close()
-			return nil, context.Cause(ctx)
-		}
-	}
+	s.Conn, _, err = zkserver.Connect(ctx, []string{addr}, sessionTimeout, s.Dial)
+	return s, err
 }
 
 func (s *plain) hangUp() error {

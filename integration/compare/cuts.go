@@ -31,7 +31,6 @@ var cuts = &scenario{
 	name:  "cuts",
 	title: "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive",
 	head:  []string{"lock", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once"},
-	times: func(c *contender) int { return c.cuts },
 	run:   runCuts,
 }
 
@@ -47,22 +46,13 @@ type cutsRun struct {
 // wedged reports whether some clients did not get the lock after the cuts.
 func (r *cutsRun) wedged() bool { return r.served < takers }
 
-// broken lists the promises of Holdfast that were broken.
-func (r *cutsRun) broken() (promises []string) {
-	fails := func(format string, args ...any) { promises = append(promises, fmt.Sprintf(format, args...)) }
-	if r.wedged() {
-		fails("the queue is wedged: after the cuts only %d of %d clients came in", r.served, takers)
-	}
-	if !r.wedged() && r.pause >= longPause {
-		fails("no client came in for %s, though all were alive", seconds(r.pause))
-	}
-	if r.doubles > 0 {
-		fails("a client came in %d times while another was in", r.doubles)
-	}
-	if r.failedLocks > 0 || r.failedUnlocks > 0 {
-		fails("Lock failed %d times, and Unlock %d times, though no context had ended", r.failedLocks, r.failedUnlocks)
-	}
-	return promises
+func (r *cutsRun) broken() (p promises) {
+	p.broken(r.wedged(), "the queue is wedged: after the cuts only %d of %d clients came in", r.served, takers)
+	p.broken(!r.wedged() && r.pause >= longPause, "no client came in for %s, though all were alive", seconds(r.pause))
+	p.broken(r.doubles > 0, "a client came in %d times while another was in", r.doubles)
+	p.broken(r.failedLocks > 0 || r.failedUnlocks > 0,
+		"Lock failed %d times, and Unlock %d times, though no context had ended", r.failedLocks, r.failedUnlocks)
+	return p
 }
 
 func (r *cutsRun) cells() []string {
@@ -76,15 +66,15 @@ func (r *cutsRun) cells() []string {
 	return []string{queue, seconds(r.pause), fmt.Sprint(r.failedLocks), fmt.Sprint(r.failedUnlocks), fmt.Sprint(r.doubles)}
 }
 
-func runCuts(ctx context.Context, t trial) (outcome, error) {
+func runCuts(ctx context.Context, t trial, peer *peers.Peer, path string) (cells, broken []string, err error) {
 	measured := sync.OnceFunc(t.alone.Unlock)
 	t.alone.Lock()
 	defer measured()
 	var clients []*peers.Client
 	for range takers {
-		c, err := t.peer.Open(ctx, t.server, t.path, peers.Mutex)
+		c, err := peer.Open(ctx, t.server, path, peers.Mutex)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		clients = append(clients, c)
 	}
@@ -98,10 +88,10 @@ func runCuts(ctx context.Context, t trial) (outcome, error) {
 		taking.Go(func() { cancel(takeTurns(ctx, c, &history)) })
 	}
 	if err := awaitTurns(ctx, &history, start); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if n := len(served(history.All(), start)); n < takers {
-		return nil, fmt.Errorf("before the cuts only %d of %d clients came in", n, takers)
+	if n, _ := served(history.All(), start); n < takers {
+		return nil, nil, fmt.Errorf("before the cuts only %d of %d clients came in", n, takers)
 	}
 	sessions := make([]int64, takers)
 	for i, c := range clients {
@@ -110,13 +100,13 @@ func runCuts(ctx context.Context, t trial) (outcome, error) {
 	first := monotonic.Now()
 	for range cutTimes {
 		if err := cut(ctx, clients[1:]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	last := monotonic.Now()
 	measured() // what follows is mostly waiting
 	if err := awaitTurns(ctx, &history, last); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := judgeCuts(history.All(), first, last, monotonic.Now())
 	for i, c := range clients {
@@ -124,12 +114,13 @@ func runCuts(ctx context.Context, t trial) (outcome, error) {
 			r.newSessions++
 		}
 	}
-	return r, nil
+	return r.cells(), r.broken(), nil
 }
 
 // judgeCuts returns the figures of clients' records. first and last are the times of cuts.
 func judgeCuts(records []*crew.Record, first, last, end monotonic.Instant) *cutsRun {
-	r := &cutsRun{served: len(served(records, last)), pause: judge.Gap(records, first, end)}
+	r := &cutsRun{pause: judge.Gap(records, first, end)}
+	r.served, _ = served(records, last)
 	double, _ := judge.Doubles(judge.ByBegin(judge.Holds(records)[""]))
 	r.doubles = len(double)
 	for _, rec := range records {
@@ -212,36 +203,28 @@ func takeTurns(ctx context.Context, c *peers.Client, h *crew.History) error {
 	}
 }
 
-// served returns how many turns each client has begun after start.
-func served(records []*crew.Record, start monotonic.Instant) map[string]int {
-	clients := map[string]int{}
+// served returns how many clients have had a turn that began after start, and when the last one began.
+func served(records []*crew.Record, start monotonic.Instant) (n int, last monotonic.Instant) {
+	clients := map[string]bool{}
 	for _, r := range records {
 		if r.Op == crew.OpGrant && r.Return > start {
-			clients[r.Worker]++
+			clients[r.Worker], last = true, max(last, r.Return)
 		}
 	}
-	return clients
+	return len(clients), last
 }
 
 // awaitTurns waits until all clients have had a turn after start. It gives up and returns nil if no
 // turn begins for wedgedAfter, or after twice that time.
 func awaitTurns(ctx context.Context, h *crew.History, start monotonic.Instant) error {
-	turns, last := 0, start
-	for now := start; now < last+monotonic.Instant(wedgedAfter) && now < start+2*monotonic.Instant(wedgedAfter); now = monotonic.Now() {
-		clients := served(h.All(), start)
-		if len(clients) == takers {
-			break
-		}
-		n := 0
-		for _, of := range clients {
-			n += of
-		}
-		if n > turns {
-			turns, last = n, now
+	const patience = monotonic.Instant(wedgedAfter)
+	for {
+		n, last := served(h.All(), start)
+		if now := monotonic.Now(); n == takers || now >= max(last, start)+patience || now >= start+2*patience {
+			return nil
 		}
 		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	return nil
 }

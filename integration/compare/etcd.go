@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/api/v3/version"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -28,10 +29,8 @@ import (
 // etcdConfig in JSON.
 const etcdEnv = "HOLDFAST_COMPARE_ETCD"
 
-const (
-	pollInterval = 50 * time.Millisecond
-	askPatience  = time.Second
-)
+// askPatience is the limit of a question to a member, which may be paused.
+const askPatience = time.Second
 
 // etcdConfig is the configuration of a member.
 type etcdConfig struct {
@@ -73,16 +72,15 @@ func serveEtcd(own etcdConfig) error {
 	return <-server.Err()
 }
 
-// etcdCluster is a cluster of members, as processes.
+// etcdCluster is a cluster of members, as processes. Its addresses are for clients.
 type etcdCluster struct {
 	crew.Given
+	look    *clientv3.Client
 	members []*etcdMember
-	version string
 }
 
 type etcdMember struct {
 	etcdConfig
-	look *clientv3.Client
 	proc *zkserver.Worker
 }
 
@@ -93,47 +91,38 @@ func startEtcd(ctx context.Context, dir string, n int) (_ crew.Cluster, err erro
 	}
 	addr := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	c := new(etcdCluster)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Stop())
-		}
-	}()
 	var list []string
 	for i := range n {
 		m := &etcdMember{etcdConfig: etcdConfig{Name: fmt.Sprintf("m%d", i), Client: addr(i), Peer: addr(n + i)}}
 		m.Dir = filepath.Join(dir, m.Name)
-		if m.look, err = clientv3.New(clientv3.Config{Endpoints: []string{m.Client}, Logger: zap.NewNop()}); err != nil {
-			return nil, err
-		}
 		c.members = append(c.members, m)
 		c.Given = append(c.Given, m.Client)
 		list = append(list, fmt.Sprintf("%s=http://%s", m.Name, m.Peer))
 	}
-	for _, m := range c.members {
-		m.Cluster = strings.Join(list, ",")
-	}
-	if err := wait.All(n, func(i int) error { return c.Restart(ctx, i) }); err != nil {
+	if c.look, err = clientv3.New(clientv3.Config{Endpoints: c.Given, Logger: zap.NewNop()}); err != nil {
 		return nil, err
 	}
-	s, err := c.members[0].status(ctx)
+	err = wait.All(n, func(i int) error {
+		c.members[i].Cluster = strings.Join(list, ",")
+		return c.Restart(ctx, i)
+	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.Stop())
 	}
-	c.version = s.Version
 	return c, nil
 }
 
-func (m *etcdMember) status(ctx context.Context) (*clientv3.StatusResponse, error) {
+func (c *etcdCluster) status(ctx context.Context, i int) (*clientv3.StatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	return m.look.Status(ctx, m.Client)
+	return c.look.Status(ctx, c.Given[i])
 }
 
 // Leader waits until a member reports that it leads, and returns its index.
 func (c *etcdCluster) Leader(ctx context.Context) (leader int, err error) {
 	err = wait.Until(ctx, crew.StartPatience, "etcd has a leader", func() (bool, error) {
-		for i, m := range c.members {
-			if s, err := m.status(ctx); err == nil && s.Leader == s.Header.MemberId {
+		for i := range c.members {
+			if s, err := c.status(ctx, i); err == nil && s.Leader == s.Header.MemberId {
 				leader = i
 				return true, nil
 			}
@@ -157,15 +146,10 @@ func (c *etcdCluster) Restart(ctx context.Context, i int) error {
 		return err
 	}
 	return wait.Until(ctx, crew.StartPatience, "etcd's "+m.Name+" serves", func() (bool, error) {
-		select {
-		case <-m.proc.Exited():
-			return false, fmt.Errorf("etcd's %s has ended: %w: %s", m.Name, m.proc.Err(), m.proc.Stderr())
-		default:
+		if err := m.proc.Running(); err != nil {
+			return false, fmt.Errorf("etcd's %s: %w: %s", m.Name, err, m.proc.Stderr())
 		}
-		s, err := m.status(ctx)
-		if err != nil && wait.Sleep(ctx, pollInterval) != nil {
-			return false, err
-		}
+		s, err := c.status(ctx, i)
 		return err == nil && s.Leader != 0, nil
 	})
 }
@@ -181,7 +165,7 @@ func (c *etcdCluster) tell(i int, word string) error {
 	return err
 }
 
-func (c *etcdCluster) Version() string    { return "etcd " + c.version }
+func (c *etcdCluster) Version() string    { return "etcd " + version.Version }
 func (c *etcdCluster) Kill(i int) error   { c.members[i].proc.Kill(); return nil }
 func (c *etcdCluster) Pause(i int) error  { return c.members[i].proc.Signal(syscall.SIGSTOP) }
 func (c *etcdCluster) Resume(i int) error { return c.members[i].proc.Signal(syscall.SIGCONT) }
@@ -189,14 +173,13 @@ func (c *etcdCluster) Part(i int) error   { return c.tell(i, partMember) }
 func (c *etcdCluster) Heal(i int) error   { return c.tell(i, healMember) }
 
 // Stop kills the members, because their data is not needed any more.
-func (c *etcdCluster) Stop() (err error) {
+func (c *etcdCluster) Stop() error {
 	for _, m := range c.members {
 		if m.proc != nil {
 			m.proc.Close(0)
 		}
-		err = errors.Join(err, m.look.Close())
 	}
-	return err
+	return c.look.Close()
 }
 
 // code returns the gRPC code of an error; Unknown if it has none.

@@ -27,8 +27,8 @@ func TestEtcdCluster(t *testing.T) {
 	}
 	leads := func(want func(i int, leader, own uint64) bool) func() (bool, error) {
 		return func() (bool, error) {
-			for i, m := range c.members {
-				s, err := m.status(t.Context())
+			for i := range c.members {
+				s, err := c.status(t.Context(), i)
 				if err != nil || !want(i, s.Leader, s.Header.MemberId) {
 					return false, nil
 				}
@@ -36,7 +36,7 @@ func TestEtcdCluster(t *testing.T) {
 			return true, nil
 		}
 	}
-	s, err := c.members[old].status(t.Context())
+	s, err := c.status(t.Context(), old)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,10 @@ import (
 // mostStep is the largest step of a clock. It must be less than Holdfast's grace.
 const mostStep = 2 * time.Second
 
+// stepStream is the number of the stream of random numbers for the steps of clocks. Series of faults have
+// their indexes.
+const stepStream = 1 << 10
+
 // faults has series of faults, each of which happens to all of a run's systems at the same moment.
 type faults struct {
 	run    *run
@@ -61,51 +65,42 @@ func (f *faults) clients(name string, draw func(r *rand.Rand) []int, least, most
 func two(r *rand.Rand) []int { return r.Perm(clients)[:2] }
 
 // servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several
-// servers.
-func (f *faults) servers(name string, rank int, least, most time.Duration, way func(crew.Servers) crew.Way[int]) {
+// servers. It ends only when there is a leader for the next fault.
+func (f *faults) servers(name string, rank int, least, most time.Duration, way func(*crew.Team, crew.Servers) crew.Way[int]) {
 	if f.run.Servers < 3 {
 		return
 	}
 	f.together(name, func(t *crew.Team) crew.Fault {
-		w := way(crew.ServerFaults(f.ctx, t.Servers))
-		return crew.Break(name, least, most, crew.Ranked(t.Servers, rank, rank+1), f.untilLed(t, w))
+		w := way(t, crew.ServerFaults(f.ctx, t.Servers))
+		return crew.Break(name, least, most, crew.Ranked(t.Servers, rank, rank+1), crew.Way[int]{Damage: w.Damage, Mend: func(victims []int) error {
+			if err := w.Mend(victims); err != nil {
+				return err
+			}
+			_, err := t.Servers.Leader(f.ctx)
+			return err
+		}})
 	})
 }
 
-// untilLed has a fault end only when there is a leader for the next one.
-func (f *faults) untilLed(t *crew.Team, w crew.Way[int]) crew.Way[int] {
-	return crew.Way[int]{Damage: w.Damage, Mend: func(victims []int) error {
-		if err := w.Mend(victims); err != nil {
-			return err
-		}
-		_, err := t.Servers.Leader(f.ctx)
-		return err
-	}}
-}
+func killed(_ *crew.Team, s crew.Servers) crew.Way[int]    { return s.Killed }
+func paused(_ *crew.Team, s crew.Servers) crew.Way[int]    { return s.Paused }
+func parted(_ *crew.Team, s crew.Servers) crew.Way[int]    { return s.Parted }
+func restarted(_ *crew.Team, s crew.Servers) crew.Way[int] { return s.Restarted }
 
-// steps adds a fault that steps the clock of each system's leader.
-func (f *faults) steps(name string, least, most time.Duration) {
-	if f.run.Servers < 3 {
-		return
-	}
-	f.together(name, func(t *crew.Team) crew.Fault {
-		var step time.Duration
-		pick := func(ctx context.Context, r *rand.Rand) ([]int, error) {
-			if step = wait.Between(r, time.Second, mostStep); r.IntN(2) == 0 {
+// stepped steps a server's clock, forward or back, and then back again.
+func (f *faults) stepped(t *crew.Team, _ crew.Servers) crew.Way[int] {
+	r := rand.New(rand.NewPCG(f.run.Seed, stepStream)) // the same steps in all systems
+	return crew.Way[int]{
+		Damage: crew.Each(func(i int) error {
+			step := wait.Between(r, time.Second, mostStep)
+			if r.IntN(2) == 0 {
 				step = -step
 			}
-			return crew.Ranked(t.Servers, 0, 1)(ctx, r)
-		}
-		return crew.Break(name, least, most, pick, f.untilLed(t, crew.Way[int]{
-			Damage: crew.Each(func(i int) error { return t.Servers.Step(i, step) }),
-			Mend:   crew.Each(func(i int) error { return t.Servers.Step(i, 0) }),
-		}))
-	})
+			return t.Servers.Step(i, step)
+		}),
+		Mend: crew.Each(func(i int) error { return t.Servers.Step(i, 0) }),
+	}
 }
-
-func killed(s crew.Servers) crew.Way[int] { return s.Killed }
-func paused(s crew.Servers) crew.Way[int] { return s.Paused }
-func parted(s crew.Servers) crew.Way[int] { return s.Parted }
 
 // lockFaults are those of the locks, of Jepsen's classes pause, kill, partition and clock. Clients are
 // paused for longer than their lease.
@@ -120,7 +115,7 @@ func lockFaults(f *faults) {
 	f.clients("two clients killed", two, short, 5*s, crew.ClientKilled)
 	f.servers("leader parted from the other servers", 0, s, 10*s, parted)
 	f.clients("two clients parted from the servers", two, s, ttl+grace+4*s, crew.ClientParted)
-	f.steps("leader's clock stepped", 2*s, 8*s)
+	f.servers("leader's clock stepped", 0, 2*s, 8*s, f.stepped)
 }
 
 // tickFaults are those of the ticks. Half of them come within 30 ms after a tick, when a run may be
@@ -159,7 +154,7 @@ func shardFaults(f *faults) {
 	for rank, server := range []string{"leader", "follower"} {
 		f.servers(server+" killed", rank, s, 15*s, killed)
 		f.servers(server+" paused", rank, s, 15*s, paused)
-		f.servers(server+" restarted", rank, 0, time.Millisecond, func(s crew.Servers) crew.Way[int] { return s.Restarted })
+		f.servers(server+" restarted", rank, 0, time.Millisecond, restarted)
 	}
 }
 

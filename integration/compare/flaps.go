@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -53,26 +51,11 @@ type scenario struct {
 	name  string
 	title string
 	head  []string // titles of the columns
-	times func(c *contender) int
-	run   func(ctx context.Context, t trial) (outcome, error)
+	// run returns the cells of the lock's row, and the promises of Holdfast that were broken.
+	run func(ctx context.Context, t trial, peer *peers.Peer, path string) (cells, broken []string, err error)
 }
 
 var scenarios = []*scenario{stall, kill, cuts}
-
-// trial has what a run of a scenario with one lock uses.
-type trial struct {
-	*bench
-	*contender
-	round int
-	peer  *peers.Peer // for the clients
-	path  string      // of the lock
-}
-
-// outcome is the result of a run of a scenario.
-type outcome interface {
-	cells() []string
-	broken() []string // promises of Holdfast that were broken
-}
 
 // flapResult is the result of one run of a scenario with one lock.
 type flapResult struct {
@@ -85,27 +68,29 @@ type flapResult struct {
 
 // bench has what the runs of flaps share.
 type bench struct {
-	server   string
-	look     *zk.Conn   // for reads
-	alone    sync.Mutex // held by a scenario while no other one may run
-	programs map[*contender]program
-	say      func(format string, args ...any)
+	*run
+	server string
+	look   *zk.Conn   // for reads
+	alone  sync.Mutex // held by a scenario while no other one may run
+	locks  []ready
 }
 
-type program struct {
+// ready is a contender with its program, or the reason why it takes no part.
+type ready struct {
+	*contender
 	peers.Program
-	absent error // reason why the lock takes no part
+	absent error
 }
 
-func newBench(ctx context.Context, server, dir string, locks []*contender, e env) (*bench, error) {
-	conn, _, err := zk.Connect([]string{server}, flapTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
+func newBench(ctx context.Context, r *run, server string, locks []*contender) (*bench, error) {
+	conn, _, err := zkserver.Connect(ctx, []string{server}, flapTimeout, nil)
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{server: server, look: conn, programs: map[*contender]program{}, say: (&run{env: e}).say}
+	b := &bench{run: r, server: server, look: conn}
 	for _, c := range locks {
-		p, err := c.setUp(ctx, dir)
-		b.programs[c] = program{p, err}
+		p, err := c.setUp(ctx, r.dir)
+		b.locks = append(b.locks, ready{c, p, err})
 	}
 	return b, nil
 }
@@ -113,35 +98,28 @@ func newBench(ctx context.Context, server, dir string, locks []*contender, e env
 // runFlaps runs all scenarios on all locks, in rounds, until the duration is over. In each round the
 // cuts begin when the other scenarios are over.
 func runFlaps(ctx context.Context, set settings, names []string, e env) (_ *result, err error) {
-	dir, err := os.MkdirTemp("", "holdfast-flaps-")
+	r, err := newRun(set, e, []string{zooKeeperServers})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	server, err := zkserver.Start(ctx, zkserver.Options{})
+	defer func() { err = errors.Join(err, r.end()) }()
+	servers, err := r.startShared(ctx, r.teams[0], zkserver.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
-	version, err := server.Version(ctx)
-	if err != nil {
-		return nil, err
-	}
-	locks := slices.DeleteFunc(slices.Clone(contenders), func(c *contender) bool { return !slices.Contains(names, c.title) })
-	b, err := newBench(ctx, server.Addr(), dir, locks, e)
+	b, err := newBench(ctx, r, servers[0], slices.DeleteFunc(slices.Clone(contenders), func(c *contender) bool { return !slices.Contains(names, c.title) }))
 	if err != nil {
 		return nil, err
 	}
 	defer b.look.Close()
-	res := &result{settings: set, Versions: "ZooKeeper " + version.String()}
-	for _, c := range locks {
-		if v := b.programs[c].Version; v != "" {
-			res.Versions += ", " + v
+	res := &result{settings: set, Versions: r.versions()}
+	for _, l := range b.locks {
+		if l.Version != "" {
+			res.Versions += ", " + l.Version
 		}
 	}
 	for round, start := 0, time.Now(); round == 0 || time.Since(start) < set.Duration; round++ {
-		res.Flaps = append(res.Flaps, b.round(ctx, locks, round, stall, kill)...)
-		res.Flaps = append(res.Flaps, b.round(ctx, locks, round, cuts)...)
+		res.Flaps = slices.Concat(res.Flaps, b.round(ctx, round, stall, kill), b.round(ctx, round, cuts))
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -150,57 +128,66 @@ func runFlaps(ctx context.Context, set settings, names []string, e env) (_ *resu
 }
 
 // round runs scenarios on all locks at the same time.
-func (b *bench) round(ctx context.Context, locks []*contender, round int, scenarios ...*scenario) []flapResult {
-	var runs []func() flapResult
+func (b *bench) round(ctx context.Context, round int, scenarios ...*scenario) []flapResult {
+	var trials []trial
 	for _, s := range scenarios {
-		for _, c := range locks {
-			for i := range s.times(c) {
-				runs = append(runs, func() flapResult { return b.try(ctx, s, c, round*s.times(c)+i+1) })
+		for _, l := range b.locks {
+			times := 1
+			if s == cuts {
+				times = l.cuts
+			}
+			for i := range times {
+				trials = append(trials, trial{b, l, s, round*times + i + 1})
 			}
 		}
 	}
-	results := make([]flapResult, len(runs))
-	var running sync.WaitGroup
-	for i, run := range runs {
-		running.Go(func() { results[i] = run() })
-	}
-	running.Wait()
+	results := make([]flapResult, len(trials))
+	_ = wait.All(len(trials), func(i int) error { results[i] = trials[i].result(ctx); return nil })
 	return results
 }
 
-// try runs a scenario on a lock.
-func (b *bench) try(ctx context.Context, s *scenario, c *contender, round int) flapResult {
-	r := flapResult{Scenario: s.name, Lock: c.title, Round: round}
-	p, err := b.programs[c], b.programs[c].absent
-	if err == nil {
-		var peer *peers.Peer
-		if peer, err = peers.Start(p.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: c.ttl}), func(string) {}); err == nil {
-			defer peer.Close()
-			path := fmt.Sprintf("/flaps/%s-%s-%d", s.name, strings.Join(strings.FieldsFunc(c.title, func(c rune) bool { return c == ' ' || c == ',' }), "-"), round)
-			var o outcome
-			if o, err = s.run(ctx, trial{b, c, round, peer, path}); err == nil {
-				r.Cells, r.Broken = o.cells(), o.broken()
-			}
-		}
-	}
-	if err != nil {
+// trial is a run of a scenario with one lock.
+type trial struct {
+	*bench
+	ready
+	scenario *scenario
+	round    int
+}
+
+func (t trial) result(ctx context.Context) flapResult {
+	r := flapResult{Scenario: t.scenario.name, Lock: t.title, Round: t.round}
+	var err error
+	if r.Cells, r.Broken, err = t.measure(ctx); err != nil {
 		r.Cells, r.Broken = []string{"not measured: " + err.Error()}, []string{"could not be carried out: " + err.Error()}
 	}
-	if !ours(c.title) {
+	if !ours(t.title) {
 		r.Broken = nil
 	}
-	b.say("%s: %s, round %d: %s", s.name, c.title, round, strings.Join(r.Cells, "; "))
+	t.say("%s: %s, round %d: %s", t.scenario.name, t.title, t.round, strings.Join(r.Cells, "; "))
 	return r
 }
 
-// brokenFlaps lists the promises of Holdfast that were broken.
-func (r result) brokenFlaps() (all []string) {
+// measure starts a peer and runs the scenario with it.
+func (t trial) measure(ctx context.Context) (cells, broken []string, err error) {
+	if t.absent != nil {
+		return nil, nil, t.absent
+	}
+	peer, err := peers.Start(t.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.ttl}), func(string) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer peer.Close()
+	lock := strings.NewReplacer(", ", "-", " ", "-").Replace(t.title)
+	return t.scenario.run(ctx, t, peer, fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, lock, t.round))
+}
+
+func (r result) brokenFlaps() (p promises) {
 	for _, f := range r.Flaps {
 		for _, what := range f.Broken {
-			all = append(all, fmt.Sprintf("%s, %s, round %d: %s", f.Scenario, f.Lock, f.Round, what))
+			p.broken(true, "%s, %s, round %d: %s", f.Scenario, f.Lock, f.Round, what)
 		}
 	}
-	return all
+	return p
 }
 
 func (r result) flapsTables() (all []table) {

@@ -81,7 +81,7 @@ func TestKillCaught(t *testing.T) {
 	wrong := *contenders[2]
 	wrong.title = "Holdfast, but as zk.Lock"
 	both := []*contender{contenders[1], &wrong}
-	b, err := newBench(t.Context(), zkserver.AddrForTest(t, zkserver.Options{}), t.TempDir(), both, env{out: t.Output()})
+	b, err := newBench(t.Context(), &run{env: env{out: t.Output()}, dir: t.TempDir()}, zkserver.AddrForTest(t, zkserver.Options{}), both)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestKillCaught(t *testing.T) {
 		time.AfterFunc(works, holder.Relay.Resume) // wall clock: as long as the holder works
 		return holder.Tap.Expire(ctx, server)
 	})
-	r := result{Flaps: b.round(t.Context(), both, 0, quick)}
+	r := result{Flaps: b.round(t.Context(), 0, quick)}
 	if broken := r.broken(); len(broken) != 1 || !strings.Contains(broken[0], "Holdfast, but as zk.Lock, round 1: the second came in while the first had the lock") {
 		t.Errorf("%q", broken)
 	}

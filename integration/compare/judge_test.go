@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
@@ -12,43 +14,43 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestJudgeLock: a late write makes a store without a fence lose an update, and a fenced store refuses
-// it. judgeLock counts the lost update, and a write that a broken fence accepted; holds that overlap,
-// and tokens that are the same; and broken lists what Holdfast must not do.
+// TestJudgeLock: a late write makes a set without a fence lose an update, and a fenced set refuses it.
+// judgeLock counts the lost update, and one by equal tokens; holds that overlap, and tokens that are the
+// same; and broken lists what Holdfast must not do.
 func TestJudgeLock(t *testing.T) {
-	for workload, s := range newStores() {
-		sets := map[string][]int64{}
-		for _, token := range []string{"1", "2"} {
-			var set []int64
-			if err := s.Read(token, &set); err != nil {
-				t.Fatal(err)
-			}
-			sets[token] = set
+	for name, c := range map[string]struct {
+		steps       []string
+		fenced      bool
+		added, lost int
+		refused     int
+	}{
+		"no fence":     {[]string{"read a 1", "read b 2", "act b 2", "act a 1"}, false, 2, 1, 0},
+		"fenced":       {[]string{"read a 1", "read b 2", "act b 2", "act a 1"}, true, 1, 0, 1},
+		"refused read": {[]string{"read b 2", "read a 1", "act a 1", "act b 2"}, true, 1, 0, 1},
+		"equal tokens": {[]string{"read a 1", "read b 1", "act b 1", "act a 1"}, true, 2, 1, 0},
+		"one by one":   {[]string{"read a 1", "act a 1", "read b 2", "act b 2"}, true, 2, 0, 0},
+	} {
+		var records []*crew.Record
+		for i, step := range c.steps {
+			r := &crew.Record{Call: monotonic.Instant(i), Lock: fencedWorkload}
+			fmt.Sscan(step, &r.Op, &r.Hold, &r.Token)
+			records = append(records, r)
 		}
-		if err := s.Write(Write{"2", sets["2"], 20}, nil); err != nil {
-			t.Fatal(err)
+		kept, added, lost := keepSet(records, c.fenced)
+		refused := slices.DeleteFunc(kept, func(r *crew.Record) bool { return r.Op != opRefused })
+		if added != c.added || lost != c.lost || len(refused) != c.refused {
+			t.Errorf("%s: %d added, %d lost, %d refused", name, added, lost, len(refused))
 		}
-		if err := s.Write(Write{"1", sets["1"], 10}, nil); (err == errStale) != s.fenced {
-			t.Errorf("%s: the late write: %v", workload, err)
-		}
-		v := judgeLock(holdfast, workload, nil, s, 0, 1)
-		if want := map[bool]int{false: 1, true: 0}[s.fenced]; v.Lost != want || v.Fenced != 0 || v.Added != 1+want {
-			t.Errorf("%s: %+v", workload, v)
-		}
-	}
-	broken := &Store{fenced: true, set: []int64{10}, writes: []Write{{"2", nil, 20}, {"1", nil, 10}}}
-	if v := judgeLock(holdfast, fencedWorkload, nil, broken, 0, 1); v.Lost != 1 || v.Fenced != 2 {
-		t.Errorf("a fence that lets an old token pass: %+v", v)
 	}
 	var same []*crew.Record
 	for _, name := range []string{"a", "b"} {
 		same = append(same, &crew.Record{Op: crew.OpGrant, Worker: name, Hold: name, Lock: fencedWorkload, Token: "1", Claim: &monotonic.Claim{To: 1, Until: 9}})
 	}
-	v := judgeLock(holdfast, fencedWorkload, same, &Store{}, 0, 1)
+	v := judgeLock(holdfast, fencedWorkload, same, 0, 1)
 	if v.Overlaps != 1 || v.Fenced != 1 || v.Holds != 2 || v.Attempts != 2 {
 		t.Errorf("two at once with one token: %+v", v)
 	}
-	if said := (result{Rows: []row{v}, Audit: &auditResult{Judged: 1}}).broken(); len(said) != 2 {
+	if said := (result{Rows: []row{v}, Audit: &auditResult{Judged: 1}}).broken(); len(said) != 3 || !strings.HasPrefix(said[1], "b was in with token 1 at 1") {
 		t.Errorf("%q", said)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -18,12 +17,8 @@ import (
 
 // runLocks runs the lock workloads of the peers, each on servers of its own.
 func runLocks(ctx context.Context, set settings, names []string, e env) (*result, error) {
-	stores := map[string]map[string]*Store{}
-	for _, name := range names {
-		stores[name] = newStores()
-	}
 	start := func(ctx context.Context, r *run) error {
-		return wait.All(len(r.teams), func(i int) error { return r.startLocks(ctx, i, stores[names[i]]) })
+		return wait.All(len(r.teams), func(i int) error { return r.startLocks(ctx, i) })
 	}
 	judge := func(r *run, res *result, begun, ended monotonic.Instant, over bool) bool {
 		if !over {
@@ -31,44 +26,26 @@ func runLocks(ctx context.Context, set settings, names []string, e env) (*result
 		}
 		for _, t := range r.teams {
 			for _, w := range peerOf(t.Name).offers {
-				res.Rows = append(res.Rows, judgeLock(t.Name, w, t.History.All(), stores[t.Name][w], begun, ended))
+				res.Rows = append(res.Rows, judgeLock(t.Name, w, t.History.All(), begun, ended))
 			}
 		}
 		return false
 	}
-	res, err := contest{names, start, nil, lockFaults, judge}.run(ctx, set, e)
-	if res != nil {
-		for _, v := range res.Rows {
-			for _, text := range v.examples[:min(5, len(v.examples))] {
-				fmt.Fprintf(e.out, "compare: violation: %s, %s: %s\n", v.System, v.Workload, text)
-			}
-		}
-	}
-	return res, err
+	return contest{names, start, nil, lockFaults, judge}.run(ctx, set, e)
 }
 
-// startLocks starts a system's servers, its stores, and then its clients.
-func (r *run) startLocks(ctx context.Context, i int, stores map[string]*Store) error {
+// startLocks starts a system's servers, and then its clients.
+func (r *run) startLocks(ctx context.Context, i int) error {
 	t := r.teams[i]
-	dir := filepath.Join(r.dir, fmt.Sprint(i))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
 	if r.given == nil {
-		servers, err := peerOf(t.Name).start(ctx, dir, r.Servers)
+		servers, err := peerOf(t.Name).start(ctx, filepath.Join(r.dir, fmt.Sprint(i)), r.Servers)
 		if err != nil {
 			return err
 		}
 		t.Servers = servers
 	}
-	socket := filepath.Join(dir, "store")
-	listener, err := serveStores(socket, stores)
-	if err != nil {
-		return err
-	}
-	context.AfterFunc(ctx, func() { listener.Close() })
 	return t.Start(crew.Places{N: clients, Servers: t.Servers.Addrs(), Command: func(index, life int, relays []string) (*exec.Cmd, error) {
-		return zkserver.Command("", workerEnv, workerConfig{System: t.Name, Seed: r.Seed, Index: index, Life: life, Servers: relays, Store: socket})
+		return zkserver.Command("", workerEnv, workerConfig{t.Name, r.Seed, index, life, relays})
 	}})
 }
 
@@ -110,30 +87,19 @@ func (r *run) audit(ctx context.Context, res *result) error {
 	return nil
 }
 
-// brokenLocks lists the promises of Holdfast that were broken.
-func (r result) brokenLocks() (all []string) {
-	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+func (r result) brokenLocks() (p promises) {
 	for _, v := range r.Rows {
-		if !ours(v.System) {
-			continue
+		if ours(v.System) {
+			p.broken(v.Overlaps > 0 || v.Fenced > 0, "%s, %s: %d holds overlapped, and %d violations of fencing", v.System, v.Workload, v.Overlaps, v.Fenced)
+			p = append(p, v.examples[:min(5, len(v.examples))]...)
+			p.broken(v.Holds == 0, "%s, %s: no client got the lock", v.System, v.Workload)
 		}
-		if v.Overlaps > 0 {
-			add("%s, %s: %d holds overlapped", v.System, v.Workload, v.Overlaps)
-		}
-		if v.Fenced > 0 {
-			add("%s, %s: %d violations of fencing", v.System, v.Workload, v.Fenced)
-		}
-		if v.Holds == 0 {
-			add("%s, %s: no client got the lock", v.System, v.Workload)
-		}
-	}
-	if r.Audit != nil && r.Audit.Judged == 0 {
-		add("the audit judged nothing")
 	}
 	if r.Audit != nil {
-		all = append(all, r.Audit.Violations...)
+		p.broken(r.Audit.Judged == 0, "the audit judged nothing")
+		p = append(p, r.Audit.Violations...)
 	}
-	return all
+	return p
 }
 
 func (r result) locksTables() []table {
@@ -156,7 +122,7 @@ func (r result) locksTables() []table {
 				continue
 			}
 			cells := []any{w, name, v.Attempts, v.Holds, v.Overlaps, v.Acts, v.Outside, "", "", "", fmt.Sprintf("%.1f s", v.Idle.Seconds())}
-			if w == lockSetWorkload || w == fencedWorkload {
+			if w != lockWorkload {
 				cells[7], cells[8] = v.Added, v.Lost
 			}
 			if w == fencedWorkload {

@@ -44,15 +44,11 @@ type kind struct {
 // The names of the kinds.
 const locksKind, flapsKind, ticksKind, shardsKind = "locks", "flaps", "ticks", "shards"
 
-var kinds []kind
-
-func init() { // not a literal, because the kinds' functions print tables, which need the kinds
-	kinds = []kind{
-		{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), runLocks},
-		{flapsKind, "Flaps", time.Second, 1, namesOf(contenders, func(c *contender) string { return c.title }), runFlaps},
-		{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), runTicks},
-		{shardsKind, "256 shards of eight processes", 10 * time.Minute, 1, namesOf(shardPeers, func(p shardPeer) string { return p.name }), runShards},
-	}
+var kinds = []kind{
+	{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), runLocks},
+	{flapsKind, "Flaps", time.Second, 1, namesOf(contenders, func(c *contender) string { return c.title }), runFlaps},
+	{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), runTicks},
+	{shardsKind, "256 shards of eight processes", 10 * time.Minute, 1, namesOf(shardPeers, func(p shardPeer) string { return p.name }), runShards},
 }
 
 func namesOf[T any](all []T, name func(T) string) (names []string) {

@@ -29,25 +29,22 @@ var kill = pairs("kill", "The server ends the holder's session", 12*time.Second,
 // pairs returns the scenario in which a fault strikes a client that holds a lock and works on for a
 // time, and a second one waits.
 func pairs(name, title string, works time.Duration, strike func(ctx context.Context, holder *peers.Client, server string) error) *scenario {
-	return &scenario{
-		name: name, title: title,
-		head:  []string{"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock"},
-		times: func(*contender) int { return 1 },
-		run: func(ctx context.Context, t trial) (outcome, error) {
-			r := &pairRun{contender: t.contender}
-			if err := r.queueUp(ctx, t); err != nil {
-				return nil, err
-			}
-			// The rounds strike at different times between two pings or renewals.
-			if err := wait.Sleep(ctx, time.Duration(t.round-1)*700*time.Millisecond); err != nil {
-				return nil, err
-			}
-			if err := r.strike(ctx, works, func() error { return strike(ctx, r.first, t.server) }); err != nil {
-				return nil, err
-			}
-			return r, r.finish(ctx)
-		},
-	}
+	head := []string{"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock"}
+	return &scenario{name, title, head, func(ctx context.Context, t trial, peer *peers.Peer, path string) (cells, broken []string, err error) {
+		r := &pairRun{contender: t.contender}
+		if err := r.queueUp(ctx, t, peer, path); err != nil {
+			return nil, nil, err
+		}
+		// The rounds strike at different times between two pings or renewals.
+		if err := wait.Sleep(ctx, time.Duration(t.round-1)*700*time.Millisecond); err != nil {
+			return nil, nil, err
+		}
+		if err := r.strike(ctx, works, func() error { return strike(ctx, r.first, t.server) }); err != nil {
+			return nil, nil, err
+		}
+		err = r.finish(ctx)
+		return r.cells(), r.broken(), err
+	}}
 }
 
 // pairRun has the observations of two clients. The first held the lock when the fault happened, and
@@ -82,30 +79,16 @@ func (r *pairRun) overlap() time.Duration {
 // lost reports whether the first client's library reported the loss of the hold.
 func (r *pairRun) lost() bool { return !r.told.At.IsZero() }
 
-// broken lists the promises of Holdfast that were broken.
-func (r *pairRun) broken() (promises []string) {
-	fails := func(format string, args ...any) { promises = append(promises, fmt.Sprintf(format, args...)) }
-	switch {
-	case r.in.IsZero():
-		fails("the queue is wedged: the second did not come in, and the first unlocked %s ago", seconds(flapPatience))
-	case r.overlap() > 0:
-		fails("the second came in while the first had the lock and was told nothing, for %s", seconds(r.overlap()))
-	case r.in.Before(r.unlocked) && r.held != "no":
-		fails("when the second came in, Remaining() > 0 of the first's hold said %s", r.held)
-	}
-	switch {
-	case r.lost() && r.unlock == ok:
-		fails("Unlock of a hold that was lost said ok")
-	case !r.lost() && r.unlock != ok:
-		fails("Unlock of a hold that was not lost said: %s", r.unlock)
-	}
-	if !r.in.IsZero() && r.left != ok {
-		fails("Unlock of the second's hold said: %s", r.left)
-	}
-	if r.rides && r.lost() {
-		fails("the hold was lost, though its lease outlives the fault: %s", r.told.Text)
-	}
-	return promises
+func (r *pairRun) broken() (p promises) {
+	p.broken(r.in.IsZero(), "the queue is wedged: the second did not come in, and the first unlocked %s ago", seconds(flapPatience))
+	p.broken(r.overlap() > 0, "the second came in while the first had the lock and was told nothing, for %s", seconds(r.overlap()))
+	p.broken(r.overlap() == 0 && !r.in.IsZero() && r.in.Before(r.unlocked) && r.held != "no",
+		"when the second came in, Remaining() > 0 of the first's hold said %s", r.held)
+	p.broken(r.lost() && r.unlock == ok, "Unlock of a hold that was lost said ok")
+	p.broken(!r.lost() && r.unlock != ok, "Unlock of a hold that was not lost said: %s", r.unlock)
+	p.broken(!r.in.IsZero() && r.left != ok, "Unlock of the second's hold said: %s", r.left)
+	p.broken(r.rides && r.lost(), "the hold was lost, though its lease outlives the fault: %s", r.told.Text)
+	return p
 }
 
 func (r *pairRun) cells() []string {
@@ -131,11 +114,11 @@ func (r *pairRun) cells() []string {
 }
 
 // queueUp makes the first client take the lock, and waits until the second one waits for it.
-func (r *pairRun) queueUp(ctx context.Context, t trial) (err error) {
-	if r.first, err = t.peer.Open(ctx, t.server, t.path, peers.Mutex); err != nil {
+func (r *pairRun) queueUp(ctx context.Context, t trial, peer *peers.Peer, path string) (err error) {
+	if r.first, err = peer.Open(ctx, t.server, path, peers.Mutex); err != nil {
 		return err
 	}
-	if r.second, err = t.peer.Open(ctx, t.server, t.path, peers.Mutex); err != nil {
+	if r.second, err = peer.Open(ctx, t.server, path, peers.Mutex); err != nil {
 		return err
 	}
 	if err := r.first.Must(ctx, "lock"); err != nil {
@@ -145,7 +128,7 @@ func (r *pairRun) queueUp(ctx context.Context, t trial) (err error) {
 		return err
 	}
 	return wait.Until(ctx, flapPatience, "the second waits", func() (bool, error) {
-		children, _, err := t.look.Children(t.path)
+		children, _, err := t.look.Children(path)
 		return len(znode.Contenders(children)) == 2, err
 	})
 }

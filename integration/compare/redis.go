@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os/exec"
 	"strconv"
@@ -54,12 +53,7 @@ func (s *redisServer) Restart(ctx context.Context, _ int) (err error) {
 	client := redis.NewClient(&redis.Options{Addr: s.Given[0], MaxRetries: -1})
 	defer client.Close()
 	return wait.Until(ctx, time.Minute, "redis-server answers", func() (bool, error) {
-		select {
-		case <-s.process.Exited():
-			return false, fmt.Errorf("redis-server has ended: %w", s.process.Err())
-		default:
-			return client.Ping(ctx).Err() == nil, nil
-		}
+		return client.Ping(ctx).Err() == nil, s.process.Running()
 	})
 }
 

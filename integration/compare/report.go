@@ -35,6 +35,16 @@ type auditResult struct {
 	Violations []string
 }
 
+// promises are those of Holdfast that were broken.
+type promises []string
+
+// broken adds a promise if it was broken.
+func (p *promises) broken(was bool, format string, args ...any) {
+	if was {
+		*p = append(*p, fmt.Sprintf(format, args...))
+	}
+}
+
 // broken lists the promises of Holdfast that were broken.
 func (r result) broken() []string {
 	return slices.Concat(r.failed, r.brokenLocks(), r.brokenTicks(), r.brokenFlaps(), r.brokenShards())

@@ -57,15 +57,11 @@ type contest struct {
 
 // run makes faults of all systems, ends the clients, judges, and keeps the evidence of broken promises.
 func (c contest) run(ctx context.Context, set settings, e env) (_ *result, err error) {
-	r := &run{settings: set, env: e}
-	r.say("%s, seed %d, %v, %d servers: %s", r.Kind, r.Seed, r.Duration, r.Servers, strings.Join(c.systems, "; "))
-	if r.dir, err = os.MkdirTemp("", "holdfast-compare-"); err != nil {
+	r, err := newRun(set, e, c.systems)
+	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.end()) }()
-	for _, name := range c.systems {
-		r.teams = append(r.teams, &crew.Team{Name: name, Servers: crew.Given(r.given)})
-	}
 	if err := c.start(ctx, r); err != nil {
 		return nil, err
 	}
@@ -110,6 +106,16 @@ type run struct {
 	env
 	dir   string
 	teams []*crew.Team
+}
+
+func newRun(set settings, e env, systems []string) (_ *run, err error) {
+	r := &run{settings: set, env: e}
+	r.say("%s, seed %d, %v, %d servers: %s", r.Kind, r.Seed, r.Duration, r.Servers, strings.Join(systems, "; "))
+	for _, name := range systems {
+		r.teams = append(r.teams, &crew.Team{Name: name, Servers: crew.Given(r.given)})
+	}
+	r.dir, err = os.MkdirTemp("", "holdfast-compare-")
+	return r, err
 }
 
 func (r *run) say(format string, args ...any) {
@@ -159,10 +165,13 @@ func (r *run) awaitWork(ctx context.Context, ready func(r *run) bool) error {
 	})
 }
 
-// startShared starts servers that sync each write to disk, for all systems, and returns their addresses.
-func (r *run) startShared(ctx context.Context, t *crew.Team) ([]string, error) {
+// synced are the options of servers that sync each write to disk.
+var synced = zkserver.Options{Fsync: true, Optimize: true}
+
+// startShared starts servers for all systems, and returns their addresses.
+func (r *run) startShared(ctx context.Context, t *crew.Team, opts zkserver.Options) ([]string, error) {
 	if r.given == nil {
-		z, err := crew.Start(ctx, r.Servers, nil, zkserver.Options{Fsync: true, Optimize: true})
+		z, err := crew.Start(ctx, r.Servers, nil, opts)
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ var shardPeers = []shardPeer{{holdfast, (*shardWorker).holdfast}, {"rendezvous h
 // runShards shares shards among the processes of each system. All systems share a ZooKeeper.
 func runShards(ctx context.Context, set settings, names []string, e env) (*result, error) {
 	start := func(ctx context.Context, r *run) error {
-		servers, err := r.startShared(ctx, r.teams[len(names)])
+		servers, err := r.startShared(ctx, r.teams[len(names)], synced)
 		if err != nil {
 			return err
 		}
@@ -74,20 +74,14 @@ func uneven(t *crew.Team) string {
 	return fmt.Sprintf("%v, and %d shards have several owners", own, double)
 }
 
-// brokenShards lists the promises of package shard that were broken.
-func (r result) brokenShards() (promises []string) {
+func (r result) brokenShards() (p promises) {
 	for _, f := range r.Shards {
-		if !ours(f.System) {
-			continue
-		}
-		if f.InTime > 0 || f.Accepted > 0 {
-			promises = append(promises, fmt.Sprintf("%s: %d writes of owners were refused, and %d of past owners accepted", f.System, f.InTime, f.Accepted))
-		}
-		if f.Uneven != "" {
-			promises = append(promises, fmt.Sprintf("%s: at the end the shares are %s", f.System, f.Uneven))
+		if ours(f.System) {
+			p.broken(f.InTime > 0 || f.Accepted > 0, "%s: %d writes of owners were refused, and %d of past owners accepted", f.System, f.InTime, f.Accepted)
+			p.broken(f.Uneven != "", "%s: at the end the shares are %s", f.System, f.Uneven)
 		}
 	}
-	return promises
+	return p
 }
 
 func (r result) shardsTables() []table {

@@ -107,27 +107,20 @@ func (w *shardWorker) memberList(ctx context.Context) error {
 			stop()
 		}
 	}()
-	var changed <-chan zk.Event
 	for {
-		list, _, watch, err := w.list(z)
-		if err == nil {
-			changed = watch
-			w.follow(ctx, owned(list, w.Name), running, &functions)
-		}
-		retry := (<-chan time.Time)(nil)
+		list, _, changed, err := w.list(z)
+		var retry <-chan time.Time
 		if err != nil {
 			retry = time.After(200 * time.Millisecond)
+		} else {
+			w.follow(ctx, owned(list, w.Name), running, &functions)
 		}
-	again:
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
 		case <-retry:
-		case e := <-events:
-			if e.State != zk.StateHasSession && e.State != zk.StateExpired {
-				goto again
-			}
+		case <-events: // maybe of a new session, which has no node yet
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"slices"
 	"strings"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -119,18 +118,8 @@ func (l *zkLocker) take(ctx context.Context) (_ crew.Held, err error) {
 		}
 	}()
 	if l.conn == nil {
-		conn, events, err := zk.Connect(l.servers, ttl, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
-		if err != nil {
+		if l.conn, _, err = zkserver.Connect(ctx, l.servers, ttl, nil); err != nil {
 			return crew.Held{}, err
-		}
-		l.conn = conn
-		for connected := false; !connected; {
-			select {
-			case e := <-events:
-				connected = e.State == zk.StateHasSession
-			case <-ctx.Done():
-				return crew.Held{}, context.Cause(ctx)
-			}
 		}
 	}
 	conn, session := l.conn, l.conn.SessionID()

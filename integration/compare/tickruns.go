@@ -40,7 +40,7 @@ func runTicks(ctx context.Context, set settings, names []string, e env) (*result
 func (r *run) startTicks(ctx context.Context, groups []ticks.Group) (err error) {
 	var servers, redis []string
 	if slices.ContainsFunc(groups, func(g ticks.Group) bool { return g.Ours }) {
-		if servers, err = r.startShared(ctx, r.teams[len(groups)]); err != nil {
+		if servers, err = r.startShared(ctx, r.teams[len(groups)], synced); err != nil {
 			return err
 		}
 	}
@@ -70,23 +70,15 @@ func (r *run) startTicks(ctx context.Context, groups []ticks.Group) (err error) 
 	})
 }
 
-// brokenTicks lists the promises of package schedule that were broken.
-func (r result) brokenTicks() (promises []string) {
+func (r result) brokenTicks() (p promises) {
 	for _, f := range r.Groups {
-		if !ours(f.Group) {
-			continue
-		}
-		if f.Missed > 0 {
-			promises = append(promises, fmt.Sprintf("%s: %d ticks were missed", f.Group, f.Missed))
-		}
-		if f.Twice > 0 && !f.AtLeastOnce {
-			promises = append(promises, fmt.Sprintf("%s: %d ticks ran twice", f.Group, f.Twice))
-		}
-		if f.Interrupted > 0 && f.AtLeastOnce {
-			promises = append(promises, fmt.Sprintf("%s: %d ticks were begun and never ended", f.Group, f.Interrupted))
+		if ours(f.Group) {
+			p.broken(f.Missed > 0, "%s: %d ticks were missed", f.Group, f.Missed)
+			p.broken(f.Twice > 0 && !f.AtLeastOnce, "%s: %d ticks ran twice", f.Group, f.Twice)
+			p.broken(f.Interrupted > 0 && f.AtLeastOnce, "%s: %d ticks were begun and never ended", f.Group, f.Interrupted)
 		}
 	}
-	return promises
+	return p
 }
 
 func (r result) ticksTables() []table {

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"net/rpc"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
-	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
@@ -21,8 +18,9 @@ const (
 
 var workloads = []string{lockWorkload, lockSetWorkload, fencedWorkload}
 
-// opRefuse is a record of an act that the fenced store refused.
-const opRefuse = "refuse"
+// opRead is a record of a read of the set, which the act that follows it writes back with one more
+// element.
+const opRead = "read"
 
 // workerEnv is the environment variable that makes this program a client. Its value is a
 // workerConfig in JSON.
@@ -34,17 +32,12 @@ type workerConfig struct {
 	Index   int
 	Life    int
 	Servers []string // addresses of the client's own relays
-	Store   string   // Unix socket
 }
 
 // work is the main function of a client's process. It runs all workloads that the system offers at
 // the same time, until the standard input ends.
 func work(c workerConfig) error {
 	ctx := crew.UntilInputEnds()
-	store, err := rpc.Dial("unix", c.Store)
-	if err != nil {
-		return err
-	}
 	teller := &crew.Teller{Worker: crew.Name(c.Index, c.Life), Classify: classify}
 	peer := peerOf(c.System)
 	lockers, err := peer.open(c.Servers, teller.Worker)
@@ -52,8 +45,7 @@ func work(c workerConfig) error {
 		return err
 	}
 	return wait.All(len(peer.offers), func(i int) error {
-		j := &job{Teller: teller, store: store, workload: peer.offers[i], lock: lockers(peer.offers[i]), next: int64(c.Index)<<48 | int64(c.Life)<<32}
-		j.r = rand.New(rand.NewPCG(c.Seed, uint64(c.Index)<<32|uint64(c.Life)<<16|uint64(i)))
+		j := &job{teller, peer.offers[i], lockers(peer.offers[i]), rand.New(rand.NewPCG(c.Seed, uint64(c.Index)<<32|uint64(c.Life)<<16|uint64(i)))}
 		for wait.Sleep(ctx, wait.Between(j.r, 50*time.Millisecond, 500*time.Millisecond)) == nil {
 			if err := j.do(); err != nil {
 				return err
@@ -66,15 +58,10 @@ func work(c workerConfig) error {
 // job runs one workload of a client.
 type job struct {
 	*crew.Teller
-	store    *rpc.Client
 	workload string
 	lock     locker
-	next     int64 // element for the store
 	r        *rand.Rand
 }
-
-// think sleeps for a random time of at most most.
-func (j *job) think(most time.Duration) { time.Sleep(wait.Between(j.r, 0, most)) }
 
 // do takes the lock, does the workload's acts, and unlocks.
 func (j *job) do() error {
@@ -99,27 +86,16 @@ func (j *job) do() error {
 }
 
 // act thinks and then acts, without asking again whether the lock is held. So a process that is
-// stopped while it thinks acts late, as any program may. With a store it adds an element: it reads
-// all, thinks, and writes all.
+// stopped while it thinks acts late, as any program may. With a set, it reads the set before it
+// thinks, and the act writes the set: see [keepSet].
 func (j *job) act(t *crew.Turn) error {
-	if j.workload == lockWorkload {
-		j.think(200 * time.Millisecond)
-		return t.Say(crew.OpAct, nil, "")
+	most := 200 * time.Millisecond
+	if j.workload != lockWorkload {
+		most = 600 * time.Millisecond
+		if err := t.Say(opRead, nil, ""); err != nil {
+			return err
+		}
 	}
-	j.next++
-	w := Write{Token: t.Base.Token, Added: j.next}
-	r := t.Base
-	r.Op = crew.OpAct
-	err := j.store.Call(j.workload+".Read", w.Token, &w.Set)
-	if err == nil {
-		j.think(600 * time.Millisecond)
-		r.Call = monotonic.Now()
-		err = j.store.Call(j.workload+".Write", w, new(struct{}))
-	}
-	if refused := rpc.ServerError(""); errors.As(err, &refused) && refused.Error() == errStale.Error() {
-		r.Op = opRefuse
-	} else if err != nil {
-		return err
-	}
-	return j.Tell(r)
+	time.Sleep(wait.Between(j.r, 0, most))
+	return t.Say(crew.OpAct, nil, "")
 }

@@ -183,11 +183,9 @@ func (k *KDC) Start(ctx context.Context) (err error) {
 		return err
 	}
 	return wait.Until(ctx, time.Minute, "the KDC listens", func() (bool, error) {
-		select {
-		case <-k.proc.Exited():
+		if err := k.proc.Running(); err != nil {
 			said, _ := os.ReadFile(output.Name())
-			return false, fmt.Errorf("it has ended: %w\n%s", k.proc.Err(), said)
-		default:
+			return false, fmt.Errorf("%w\n%s", err, said)
 		}
 		c, err := net.Dial("tcp", k.Addr)
 		if err != nil {

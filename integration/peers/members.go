@@ -6,18 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -166,17 +164,15 @@ func connectHoldfast(terms Terms, o opening, tell func(word, text string)) (memb
 }
 
 func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member, error) {
-	conn, events, err := zk.Connect([]string{o.addr}, terms.SessionTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errors.New("no session with ZooKeeper"))
+	defer cancel()
+	conn, events, err := zkserver.Connect(ctx, []string{o.addr}, terms.SessionTimeout, nil)
 	if err != nil {
 		return nil, err
 	}
-	connected := make(chan struct{})
 	go func() {
-		first := sync.OnceFunc(func() { close(connected) })
 		for e := range events {
 			switch e.State {
-			case zk.StateHasSession:
-				first()
 			case zk.StateDisconnected:
 				tell("warned", e.State.String())
 			case zk.StateExpired:
@@ -184,12 +180,6 @@ func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member
 			}
 		}
 	}()
-	select {
-	case <-connected:
-	case <-time.After(patience):
-		conn.Close()
-		return nil, errors.New("no session with ZooKeeper")
-	}
 	var current *zk.Lock
 	return member{
 		"lock": func() string { // a new zk.Lock each time, because one whose Unlock has failed cannot be used again

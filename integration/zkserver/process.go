@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -62,6 +63,16 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // Err returns nil if the process has ended with exit status 0, otherwise the error of
 // [exec.Cmd.Wait]. Call it only after Exited is closed.
 func (p *Process) Err() error { return p.err }
+
+// Running returns an error if the process has ended.
+func (p *Process) Running() error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("%s has ended: %v", filepath.Base(p.cmd.Path), p.err)
+	default:
+		return nil
+	}
+}
 
 // ExitCode returns the exit status of an ended process; -1 if a signal ended it.
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
@@ -82,4 +85,24 @@ func (s *Server) query(ctx context.Context, word, separator string) (map[string]
 		return nil, fmt.Errorf("zkserver: server %s: %s: %q", s.addr, word, answer)
 	}
 	return values, nil
+}
+
+// Connect returns a client of go-zookeeper that has a session and logs nothing, and its further
+// events. A nil dial is net.DialTimeout.
+func Connect(ctx context.Context, servers []string, timeout time.Duration, dial zk.Dialer) (*zk.Conn, <-chan zk.Event, error) {
+	conn, events, err := zk.Connect(servers, timeout, zk.WithDialer(dialer(dial)), zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn, events, nil
+			}
+		case <-ctx.Done():
+			conn.Close()
+			return nil, nil, context.Cause(ctx)
+		}
+	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"slices"
 	"time"
 
@@ -79,7 +77,7 @@ func (e *Ensemble) Remove(ctx context.Context, s *Server) error {
 func (e *Ensemble) reconfigure(ctx context.Context, joining, leaving []string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	conn, events, err := zk.Connect(e.Addrs(), time.Minute, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
+	conn, events, err := Connect(ctx, e.Addrs(), time.Minute, nil)
 	if err != nil {
 		return err
 	}

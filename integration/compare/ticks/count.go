@@ -10,7 +10,6 @@ import (
 // Figures counts a group's ticks. Each tick is counted in exactly one of the fields up to Missed.
 type Figures struct {
 	Group       string
-	Ours        bool
 	AtLeastOnce bool
 
 	Once        int // ran once, to the end
@@ -37,7 +36,7 @@ func (n Figures) Pending() int {
 // Count counts the ticks from first to last by a group's records. epoch is the time at which the
 // machine's monotonic clock was 0.
 func Count(records []*crew.Record, g Group, first, last, epoch time.Time) Figures {
-	n := Figures{Group: g.Name, Ours: g.Ours, AtLeastOnce: g.AtLeastOnce}
+	n := Figures{Group: g.Name, AtLeastOnce: g.AtLeastOnce}
 	type seen struct {
 		begun, ended int
 		told         bool // package schedule reported that a run was started and not finished
