@@ -219,6 +219,7 @@ func TestParseSchedule(t *testing.T) {
 		"@every -5s":                "at least one second",
 		"CRON_TZ=UTC @every 1.5s":   "whole seconds",
 		"CRON_TZ=UTC":               "a schedule after the time zone",
+		"CRON_TZ= 0 4 * * *":        "a time zone after the =",
 		"TZ=":                       "a schedule after the time zone",
 		"CRON_TZ=UTC ":              "cron expression",
 		"CRON_TZ=Nowhere * * * * *": "a time zone that this machine knows",

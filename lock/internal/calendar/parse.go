@@ -56,6 +56,8 @@ func splitZone(text string) (zone, spec string, err error) {
 	switch {
 	case !found: // the cron package would panic
 		err = errors.New("must have a schedule after the time zone")
+	case zone == "":
+		err = errors.New("must have a time zone after the =, such as UTC or Europe/Berlin")
 	case strings.Contains(spec, "TZ="):
 		err = errors.New("must have one time zone")
 	}
