@@ -33,8 +33,8 @@ below, what the owner says of itself.
 Nothing is changed. What is left is reckoned as by holdfast ls, and as there one process
 has one entry, however many of its goroutines wait.
 
-Exit status: 1 if the lock could not be read, or there is none of that name: it is free,
-or its name is another.`,
+Exit status: 1 if the lock could not be read, its node is not Holdfast's or is damaged, or
+there is none of that name: it is free, or its name is another.`,
 		Example: `  holdfast show orders/42
   holdfast show orders/42 --json | jq -r '.waiters[].owner'`,
 		Args:              app.OneName,
@@ -62,6 +62,9 @@ or its name is another.`,
 					err = q.JSON(cmd.OutOrStdout())
 				} else {
 					err = q.Picture(cmd.OutOrStdout(), coloured(cmd))
+				}
+				if err == nil && q.State.Foreign != nil {
+					err = fmt.Errorf("lock %q cannot be taken: %w", name, q.State.Foreign)
 				}
 				if err != nil || q.State.Kind != "" || len(q.State.Contenders)+len(q.State.Children) > 0 {
 					return err

@@ -303,6 +303,7 @@ type State struct {
 	Permits    int         // present number of permits; 0: no semaphore
 	Contenders []Contender // entries in the order of their turn
 	Children   []string    // names of nested locks and of other programs' nodes
+	Foreign    error       // why clients refuse the node: it is another program's, damaged or newer; else nil
 }
 
 // Inspect reads a lock. A missing lock has no contenders. Names are as for [lock.Client.Mutex]; ""
@@ -332,7 +333,13 @@ func (t Tree) inspect(ctx context.Context, s *State) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	if parent, err := znode.DecodeParent(n.Data); err == nil {
+	parent, err := znode.DecodeParent(n.Data)
+	switch {
+	case n.Stat.EphemeralOwner != 0:
+		s.Foreign = fmt.Errorf("%s is an ephemeral node", path)
+	case err != nil:
+		s.Foreign = fmt.Errorf("%s: %w", path, err)
+	default:
 		rules, err := inbox.Rules(ctx, t.c.Conn, path, parent)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return fmt.Errorf("read the anchor below %s: %w", path, err)
