@@ -27,11 +27,9 @@ type Counts struct {
 	// Requests counts the requests of the client's user, without the handshake, pings, credentials,
 	// watches set again after a reconnect, and the end of the session.
 	Requests int64
-	// PacketsOut and BytesOut count the traffic to the server, PacketsIn and BytesIn that to the
-	// client. They also count what Requests leaves out, and the bytes include the length fields of
-	// packets.
-	PacketsOut, BytesOut int64
-	PacketsIn, BytesIn   int64
+	// BytesOut counts the traffic to the server, BytesIn that to the client, also of what Requests
+	// leaves out.
+	BytesOut, BytesIn int64
 }
 
 // Dial is a [zk.Dialer].
@@ -52,17 +50,15 @@ func (m *Meter) Counts() Counts {
 
 type meteredConn struct {
 	net.Conn
-	meter   *Meter
-	in, out packets
+	meter *Meter
+	out   packets
 }
 
 func (c *meteredConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.meter.mu.Lock()
 	defer c.meter.mu.Unlock()
-	counts := &c.meter.counts
-	counts.BytesIn += int64(n)
-	c.in.pass(p[:n], func([]byte, bool) { counts.PacketsIn++ })
+	c.meter.counts.BytesIn += int64(n)
 	return n, err
 }
 
@@ -72,7 +68,6 @@ func (c *meteredConn) Write(p []byte) (int, error) {
 	counts := &c.meter.counts
 	counts.BytesOut += int64(len(p))
 	c.out.pass(p, func(head []byte, first bool) {
-		counts.PacketsOut++
 		if !first && isRequest(head) {
 			counts.Requests++
 		}
@@ -81,7 +76,7 @@ func (c *meteredConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// packets finds the packets in one direction of a connection, however reads and writes split them.
+// packets finds the packets in one direction of a connection, however writes split them.
 type packets struct {
 	head  [12]byte // start of the current packet: length, xid and type
 	have  int      // number of the current packet's bytes that have passed

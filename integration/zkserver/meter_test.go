@@ -13,7 +13,7 @@ func TestMeterCountsAsATapDoes(t *testing.T) {
 	awaitState(t, events, zk.StateHasSession)
 	p := path(t, conn)
 	before := meter.Counts()
-	if before.Requests != 0 || before.PacketsIn == 0 {
+	if before.Requests != 0 || before.BytesIn == 0 {
 		t.Errorf("after the handshake: %+v", before)
 	}
 	if _, err := conn.Create(p, make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll)); err != nil {

@@ -56,19 +56,19 @@ func TestTapKnowsTheSession(t *testing.T) {
 func TestTapCountsRequests(t *testing.T) {
 	tap, conn, _ := tapped(t, lasting)
 	p := path(t, conn)
-	if got := tap.Counts(); got.Requests != 0 || got.PacketsOut != 1 || got.PacketsIn != 1 || got.BytesOut < 44 || got.BytesIn < 40 {
+	if got := tap.Counts(); got.Requests != 0 || got.BytesOut < 44 || got.BytesIn < 40 {
 		t.Errorf("after the handshake: %+v", got)
 	}
 	if err := conn.AddAuth("digest", []byte("user:secret")); err != nil {
 		t.Fatal(err)
 	}
-	if got := tap.Counts(); got.Requests != 0 || got.PacketsOut != 2 || got.PacketsIn != 2 {
-		t.Errorf("after AddAuth: %+v", got)
-	}
 	before := tap.Counts()
+	if before.Requests != 0 {
+		t.Errorf("after AddAuth: %+v", before)
+	}
 	create(t, conn, p, "0123456789", 0)
 	after := tap.Counts()
-	if after.Requests != 1 || after.PacketsOut != 3 || after.PacketsIn != 3 {
+	if after.Requests != 1 {
 		t.Errorf("after Create: %+v", after)
 	}
 	if out, in := after.BytesOut-before.BytesOut, after.BytesIn-before.BytesIn; out <= int64(len(p)+10) || in <= int64(len(p)) {
@@ -90,7 +90,9 @@ func TestTapCountsNoPings(t *testing.T) {
 	p := path(t, conn)
 	create(t, conn, p, "", 0)
 	id, _ := session(t, tap)
-	eventually(t, "the client pings", func() bool { return tap.Counts().PacketsOut >= 4 })
+	before := tap.Counts()
+	const ping = 4 + 8 // bytes: a length, and a header
+	eventually(t, "the client pings", func() bool { return tap.Counts().BytesOut >= before.BytesOut+2*ping })
 	if got := tap.Counts(); got.Requests != 1 {
 		t.Errorf("after pings: %+v", got)
 	}
