@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/wait"
@@ -44,6 +46,20 @@ func TestTwoAtOnceAreSeen(t *testing.T) {
 	if !errors.Is(err, errTwo) {
 		t.Errorf("two at once: %v, want %v", err, errTwo)
 	}
+}
+
+// TestFreeEnds: a lock that hangs and ignores its context ends the run of a free lock with an error.
+func TestFreeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		hangs := session{close: sync.OnceValue(func() error { close(closed); return nil }), locker: func(string) locker {
+			return locker{lock: func(context.Context) error { <-closed; return errors.New("closed") }}
+		}}
+		c := &crew{site: &site{bench: new(bench)}, sessions: sessions{hangs}}
+		if _, err := freeLock(false)(t.Context(), c); err == nil || !strings.Contains(err.Error(), "it is not done in 2m0s") {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 }
 
 // TestReport: print shows medians, ratios and bars, and returns only the missed bars on counts. It

@@ -151,6 +151,8 @@ type cost struct{ requests, transactions, out, in float64 }
 // spent returns the cost so far: the transactions of all clients, and the requests and bytes of the
 // sessions. So no other client may use the server between two calls.
 func (s *site) spent(ctx context.Context, sessions ...session) (cost, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	transactions, err := s.on.transactions(ctx)
 	c := cost{transactions: float64(transactions)}
 	for _, one := range sessions {

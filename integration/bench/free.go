@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -39,7 +40,10 @@ func freeLock(anew bool) func(context.Context, *crew) (round, error) {
 					lockers = append(lockers, c.sessions[0].locker(c.newPath()))
 				}
 			}
-			return timed(n, func(i int) error { return lockers[i%len(lockers)].cycle(ctx) })
+			team := c.team(ctx, patience) // some peers' locks ignore a context
+			defer team.end()
+			times, err := timed(n, func(i int) error { return lockers[i%len(lockers)].cycle(team.ctx) })
+			return times, errors.Join(err, context.Cause(team.ctx))
 		}
 		_, err := cycles(ctx, 30) // warms up
 		return func(ctx context.Context) (turn, error) {
