@@ -90,6 +90,7 @@ func readGroups(cmd *cobra.Command, locks *lock.Client, tree admin.Tree, names [
 	if err != nil {
 		return nil, err
 	}
+	groups = []shard.Status{}
 	for _, s := range l.InUse().Nodes {
 		name, plan := strings.CutSuffix(s.Name, "/plan")
 		if !plan || !slices.ContainsFunc(s.Contenders, func(c admin.Contender) bool { return c.Metadata[znode.ValueKey] != "" }) {

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/shard"
@@ -102,5 +105,20 @@ func TestShards(t *testing.T) {
 	}
 	if status := run(t.Context(), []string{"shards", "a", "b"}, strings.NewReader(""), io.Discard, io.Discard); status != 2 {
 		t.Errorf("two names: status %d", status)
+	}
+}
+
+// TestShardsOfAnIncompleteListing: if a node could not be read, shards prints what it has read, also if
+// that has no group.
+func TestShardsOfAnIncompleteListing(t *testing.T) {
+	served(t)
+	create(t, "/locks", "", 0, zk.WorldACL(zk.PermAll))
+	create(t, "/locks/secret", "", 0, zk.DigestACL(zk.PermAll, "other", "password"))
+	for arg, want := range map[string]string{"--json": "{\n  \"groups\": []\n}\n", "--json=false": "no groups of shards\n"} {
+		var out, errs bytes.Buffer
+		status := run(t.Context(), []string{"shards", arg}, strings.NewReader(""), &out, &errs)
+		if status != app.StatusFailed || out.String() != want || !strings.Contains(errs.String(), "/locks/secret") {
+			t.Errorf("%s: status %d, prints %q, says %q", arg, status, &out, &errs)
+		}
 	}
 }

@@ -16,21 +16,12 @@ import (
 // free.
 func TestShowOfAForeignNode(t *testing.T) {
 	served(t)
-	z, _, err := zk.Connect([]string{os.Getenv(app.EnvServers)}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	for i, path := range []string{"/locks", "/locks/other", "/locks/newer", "/locks/damaged", "/locks/session", "/locks/empty"} {
-		data := []string{"", "10.0.0.1", `{"holdfast":9}`, `{"holdfast":2,"kind":`, "", ""}[i]
-		flags := int32(0)
-		if path == "/locks/session" {
-			flags = zk.FlagEphemeral
-		}
-		if _, err := z.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(path, err)
-		}
-	}
+	create(t, "/locks", "", 0, zk.WorldACL(zk.PermAll))
+	create(t, "/locks/other", "10.0.0.1", 0, zk.WorldACL(zk.PermAll))
+	create(t, "/locks/newer", `{"holdfast":9}`, 0, zk.WorldACL(zk.PermAll))
+	create(t, "/locks/damaged", `{"holdfast":2,"kind":`, 0, zk.WorldACL(zk.PermAll))
+	create(t, "/locks/session", "", zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	create(t, "/locks/empty", "", 0, zk.WorldACL(zk.PermAll))
 	for name, want := range map[string]string{
 		"other":   `lock "other" cannot be taken: /locks/other: not Holdfast's data`,
 		"newer":   `lock "newer" cannot be taken: /locks/newer: data of a newer version of Holdfast: version 9`,
@@ -43,5 +34,18 @@ func TestShowOfAForeignNode(t *testing.T) {
 		if status != app.StatusFailed || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: status %d, says %q, want %q", name, status, &errs, want)
 		}
+	}
+}
+
+// create creates a node as another program does. An ephemeral one stays until the end of the test.
+func create(t *testing.T, path, data string, flags int32, acl []zk.ACL) {
+	t.Helper()
+	z, _, err := zk.Connect([]string{os.Getenv(app.EnvServers)}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(z.Close)
+	if _, err := z.Create(path, []byte(data), flags, acl); err != nil {
+		t.Fatal(path, err)
 	}
 }
