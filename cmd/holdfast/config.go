@@ -24,8 +24,6 @@ func newConfig(flags *app.Flags) *cobra.Command {
 
 Exit status: 2 bad usage or configuration.`,
 		Example: `  holdfast config check config.yaml`,
-		Args:    app.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigCheck(flags))
 	return cmd

@@ -120,6 +120,7 @@ func TestUnknownCommand(t *testing.T) {
 	for typed, want := range map[string]string{
 		"lss": "; did you mean ls?\n", "status": "; did you mean ls?\n", "rm": "; did you mean break?\n", "xyzzy": "for \"holdfast\"\n",
 		"policy orders/42": "; did you mean holdfast policy test orders/42?\n", "config chekc": "; did you mean check?\n",
+		"jobs nightly": "for \"holdfast jobs\"\n", // and no proposal to forget it
 	} {
 		var errs bytes.Buffer
 		if status := run(t.Context(), strings.Fields(typed), strings.NewReader(""), io.Discard, &errs); status != app.StatusUsage || !strings.Contains(errs.String(), want) {

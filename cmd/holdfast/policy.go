@@ -24,8 +24,6 @@ func newPolicy(flags *app.Flags) *cobra.Command {
 
 Exit status: 2 bad usage or configuration.`,
 		Example: `  holdfast policy test imports/a --config config.yaml`,
-		Args:    app.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyTest(flags))
 	return cmd

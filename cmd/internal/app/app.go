@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -109,7 +110,8 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	cmd.SetOut(out)
 	cmd.SetErr(errs)
 	ran, err := cmd.ExecuteContextC(ctx)
-	if err != nil && !started { // cobra refused the command line
+	var unwritten *fs.PathError                                // --version writes before the command starts
+	if err != nil && !started && !errors.As(err, &unwritten) { // cobra refused the command line
 		err = &Exit{StatusUsage, fmt.Errorf("%w\nTry: %s --help", err, ran.CommandPath())}
 	}
 	if err != nil && err.Error() != "" {
@@ -136,7 +138,11 @@ func refuseOthers(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return Usage("%w\nTry: %s --help", unknown(cmd, args[0]), cmd.CommandPath())
+		hint := ""
+		if below := cmd.Commands(); len(below) == 1 {
+			hint = fmt.Sprintf("; did you mean %s %s?", below[0].CommandPath(), args[0])
+		}
+		return Usage("%w\nTry: %s --help", unknown(cmd, args[0], hint), cmd.CommandPath())
 	}
 }
 
@@ -146,20 +152,17 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return unknown(cmd, args[0])
+	return unknown(cmd, args[0], "")
 }
 
-func unknown(cmd *cobra.Command, arg string) error {
+// unknown returns the error for an unknown command. hint is for one that resembles none.
+func unknown(cmd *cobra.Command, arg, hint string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	if len(arg) < 4 { // with 2, rm would match run
 		cmd.SuggestionsMinimumDistance = 1
 	}
-	hint, below := "", cmd.Commands()
-	switch similar := cmd.SuggestionsFor(arg); {
-	case len(similar) > 0:
+	if similar := cmd.SuggestionsFor(arg); len(similar) > 0 {
 		hint = "; did you mean " + strings.Join(similar, " or ") + "?"
-	case len(below) == 1:
-		hint = fmt.Sprintf("; did you mean %s %s?", below[0].CommandPath(), arg)
 	}
 	return fmt.Errorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
 }

@@ -206,6 +206,20 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestUnwrittenVersion: a version that cannot be written is a failure, and no bad usage.
+func TestUnwrittenVersion(t *testing.T) {
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	var errs bytes.Buffer
+	cmd := &cobra.Command{Use: "prog", Version: "1", RunE: func(*cobra.Command, []string) error { return nil }}
+	if got := Run(t.Context(), cmd, []string{"--version"}, nil, out, &errs); got != StatusFailed || strings.Contains(errs.String(), "Try:") {
+		t.Errorf("status %d, says %q", got, &errs)
+	}
+}
+
 // overQuota is an error of a quota: it matches ErrDenied, and no ACL is at fault.
 type overQuota struct{}
 
