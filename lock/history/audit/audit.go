@@ -184,11 +184,12 @@ func (a *Audit) moment() moment {
 }
 
 // lasted reports whether the lease of an entry and the grace may have ended for a judge. counted is
-// the longest time that a judge may have counted since the entry's last write. unknown: over is
-// false, but a judge may have counted more than now shows.
+// the longest time since the entry's last write, by stamps; a judge's clock may be faster. unknown: over
+// is false, but a judge may have counted more than now shows.
 func (a *Audit) lasted(n *node) (over, unknown bool, counted time.Duration) {
 	counted = a.now - n.entry.last.now
-	over = counted+time.Millisecond >= n.entry.TTL()+a.report.Grace
+	most := counted + counted/znode.RateError + time.Millisecond // stamps drop fractions
+	over = most >= n.entry.TTL()+a.report.Grace
 	return over, !over && n.entry.last.gaps != a.gaps, counted
 }
 

@@ -531,6 +531,23 @@ func TestDeleteAtTheCountersEnd(t *testing.T) {
 	}
 }
 
+// TestSlowLeader: a client purges by its own clock, too, and the leader's clock may be slower by up to
+// [znode.RateError]. So a deletion that looks earlier by that is no violation.
+func TestSlowLeader(t *testing.T) {
+	for early, want := range map[time.Duration]int{5 * time.Millisecond: 0, 8 * time.Millisecond: 1} {
+		e := edit(t, play(t))
+		i := e.nth(1, del, "/locks/mutex/", "0001")
+		e.log[i].Session = e.b
+		shift := e.log[e.lastly(i, set, "/locks/mutex/", "0001")].Time.Add(ttl + grace - early).Sub(e.log[i].Time)
+		for j := i; j < len(e.log); j++ {
+			e.log[j].Time = e.log[j].Time.Add(shift)
+		}
+		if r := judged(e.log, []txnlog.Node{}, audit.Options{Grace: grace}); len(r.Violations) != want {
+			t.Errorf("%v early: found %v", early, r.Violations)
+		}
+	}
+}
+
 // TestTimeoutOfSession: that a living holder was purged is proven by its session, which stays open for longer
 // than its timeout. For a session from before the log the snapshot has the timeout; without it, nothing is
 // proven.
@@ -575,6 +592,18 @@ func TestTimeOfDisputed(t *testing.T) {
 	}
 	if r := judged(e.log, []txnlog.Node{}, audit.Options{}); len(r.Violations) != 0 {
 		t.Errorf("found %v", r.Violations)
+	}
+}
+
+// TestDisputedEndOfSession: a session that a disputed transaction ends may have its nodes still, also if the
+// log does not name them.
+func TestDisputedEndOfSession(t *testing.T) {
+	e := edit(t, play(t))
+	i := slices.IndexFunc(e.log, func(x txnlog.Txn) bool { return x.Session == e.other && x.Ops[0].Kind == txnlog.OpCloseSession })
+	e.log[i].Ops[0].Ended, e.log[i].Disputed = nil, true
+	e.after(i, e.a, txnlog.Op{Kind: create, Path: "/alive-to-the-end"})
+	if r := judged(e.log, []txnlog.Node{}, audit.Options{Grace: grace}); len(r.Violations)+len(r.Restored) > 0 {
+		t.Errorf("found %v, restored at %#x", r.Violations, r.Restored)
 	}
 }
 

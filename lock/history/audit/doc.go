@@ -62,7 +62,9 @@
 // write, by one leader's stamps or by its own clock. The audit adds up the most that any judge can
 // have counted:
 //
-//   - While one server leads, and its clock does not go back, the difference of the stamps counts.
+//   - While one server leads, and its clock does not go back, the difference of the stamps counts, and
+//     what a judge's own clock may be faster ([znode.RateError]). A leader's clock that stood still, as
+//     in a suspended virtual machine, cannot be noticed: a purge by another clock then looks early.
 //   - Over a change of the leader, or a step back of its clock, the log does not show the time. A
 //     deletion that may depend on this time is not judged, unless [Options].Skew says how far the
 //     leaders' clocks may differ.

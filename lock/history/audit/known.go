@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -59,12 +61,17 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 
 // dispute forgets what a disputed transaction would change, with the locks around it.
 func (a *Audit) dispute(x *txnlog.Txn) {
-	if s := a.sessions[x.Session]; s != nil {
+	s := a.sessions[x.Session]
+	if s != nil {
 		s.timeout = 0 // it may have ended
 	}
 	for i := range x.Ops {
 		o := &x.Ops[i]
-		for _, p := range append(o.Ended, o.Path) {
+		paths := append(slices.Clone(o.Ended), o.Path)
+		if s != nil && o.Kind == txnlog.OpCloseSession { // the server's release may not log the nodes
+			paths = slices.AppendSeq(paths, maps.Keys(s.ephemerals))
+		}
+		for _, p := range paths {
 			if p == "" || o.Kind == txnlog.OpCheck {
 				continue
 			}
