@@ -31,6 +31,7 @@ type contender struct {
 	recorded bool   // its record has the grant
 	lapsed   bool   // Expired was emitted, for this lease
 	doubted  bool   // not seen since a gap in the log
+	vague    bool   // its turn may have come before its lease ended, when the lock was not known
 	fresh    bool   // created since the lock became partial
 	unseen   bool   // its data is not known: the snapshot lacks it, or has that of a later write
 }

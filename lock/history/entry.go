@@ -10,7 +10,7 @@ import (
 // about returns an event of the present transaction about an entry.
 func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
 	e := m.event(kind, q.name)
-	e.Entry, e.Who, e.In, e.unsure, e.Lease = c.Node, c.client(), c.in, !q.sure(), c.ends()
+	e.Entry, e.Who, e.In, e.unsure, e.Lease = c.Node, c.client(), c.in, c.vague || !q.sure(), c.ends()
 	if c.Leased() {
 		e.TTL = c.TTL()
 	}

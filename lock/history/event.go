@@ -101,7 +101,7 @@ type Event struct {
 	// lock, because other goroutines of the process wait.
 	Again  bool
 	Late   bool   // the owner's write, or the end of the entry, came after the end of the lease
-	Early  bool   // Purged, Swept: before the end of the grace, as far as stamps show
+	Early  bool   // Purged, Swept, Ended: before the end of the grace, as far as stamps show
 	Reason string // Broken, RevokeAsked, Removed, Overwritten, Tick: why, or what
 	Role   string // Joined: "reads", "writes", "3 permits", "priority 5"; else ""
 	From   int32  // Permits: the number before
@@ -113,5 +113,6 @@ type Event struct {
 	Prev time.Time // Leader, Clock: the last stamp before
 
 	mono   time.Duration // see point; a derived event adds its part of the lease
+	over   bool          // the entry was deleted after its lease
 	unsure bool          // if In is false, the log does not show whether the entry's turn had come
 }

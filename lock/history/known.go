@@ -128,7 +128,11 @@ func (m *Machine) resume(zxid int64, n *txnlog.Node) {
 func (m *Machine) dispute(t *txnlog.Txn) {
 	for i := range t.Ops {
 		op := &t.Ops[i]
-		for _, path := range append(op.Ended, op.Path) {
+		paths := append(slices.Clone(op.Ended), op.Path)
+		if op.Kind == txnlog.OpCloseSession {
+			paths = append(paths, m.owned(t.Session)...) // the server's release may not log them
+		}
+		for _, path := range paths {
 			if path == "" || !m.Keep(path) || op.Kind == txnlog.OpCheck {
 				continue
 			}
@@ -147,6 +151,18 @@ func (m *Machine) dispute(t *txnlog.Txn) {
 			}
 		}
 	}
+}
+
+// owned returns the paths of the entries that end with the session.
+func (m *Machine) owned(session int64) (paths []string) {
+	for _, q := range m.ephemeral() {
+		for _, c := range q.entries {
+			if c.owner == session {
+				paths = append(paths, m.o.Root+"/"+q.name+"/"+c.Node)
+			}
+		}
+	}
+	return paths
 }
 
 // contradicted returns the lock whose node the transaction writes as of another generation, which only a new

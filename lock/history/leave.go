@@ -13,12 +13,13 @@ const (
 	byUnknown = "by a session that wrote no entry: by hand, unless it is a new session of the entry's client"
 	byEither  = "by a session that wrote no entry: its client's next one, or by hand"
 	byAnother = "by another client, during the lease"
+	byLate    = "after its lease, by a session that wrote no entry: its client's next one, or another client's"
 	byOwner   = "by its client; the log does not show whether it held the lock or waited"
 )
 
 // left makes e the end of an entry that its own client has deleted.
 func (e *Event) left() {
-	switch e.Kind, e.Reason, e.By = Withdrawn, "", (Client{}); {
+	switch e.Kind, e.Reason, e.By, e.Early = Withdrawn, "", (Client{}), false; {
 	case e.In:
 		e.Kind = Released
 	case e.unsure:
@@ -34,7 +35,8 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	s := m.sessions[m.txn.Session]
 	unknown := s == nil || !s.client.Known()
 	// Other clients delete an entry only after its lease: in doubt it had ended.
-	over := c.lapsed || c.Leased() && m.clock.most(c.written, m.clock.point) > c.TTL()
+	e.over = c.lapsed || c.Leased() && m.clock.most(c.written, m.clock.point) > c.TTL()
+	gone := m.sessions[c.session] == nil || c.unseen // its client's session has ended, or is not known
 	own := m.txn.Session == c.session || !unknown && s.client == c.client()
 	switch {
 	case ended:
@@ -42,9 +44,12 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	case own:
 		e.left()
 		e.Again = m.rejoins(q.name)
-	case over && s != nil && s.reaps:
+	case e.over && s != nil && s.reaps:
 		e.Kind, e.Early = Swept, m.early(q, c)
-	case over:
+	case e.over && unknown && gone:
+		e.Kind, e.Reason, e.Early = Ended, byLate, m.early(q, c)
+		m.nameless[m.txn.Session] = Client{}
+	case e.over:
 		e.Kind, e.Early = Purged, m.early(q, c)
 	case c.breaker != 0 && m.txn.Session == c.breaker:
 		e.Reason = "by the client that broke it, before the end of the lease"
@@ -57,7 +62,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 		e.left()
 	case !e.By.Known():
 		e.Reason = byUnknown
-		if m.sessions[c.session] == nil || c.unseen { // its client's session has ended, or is not known
+		if gone {
 			e.Kind, e.Reason = Ended, byEither
 		}
 		m.nameless[m.txn.Session] = Client{}

@@ -70,7 +70,7 @@ func New(o Options, emit func(Event)) *Machine {
 func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp }
 
 // Zxid returns the zxid of the last transaction; 0 if there was none.
-func (m *Machine) Zxid() int64 { return m.clock.zxid }
+func (m *Machine) Zxid() int64 { return max(m.clock.zxid, m.moments.last) }
 
 // Known is when the state became known.
 type Known struct {
@@ -101,6 +101,8 @@ func (m *Machine) Resolve(e Event) Event {
 	case e.Kind != Removed && e.Kind != Ended || e.By.Known() || !by.Known():
 	case by == e.Who:
 		e.left()
+	case e.over:
+		e.Kind, e.By, e.Reason = Purged, by, ""
 	default:
 		e.Kind, e.By, e.Reason = Removed, by, byAnother
 	}
@@ -120,6 +122,14 @@ func (m *Machine) Seen() bool { return m.seen }
 // Apply applies the next transaction, and emits its events. It uses t until the next call of Apply
 // or End.
 func (m *Machine) Apply(t *txnlog.Txn) {
+	if t.Disputed { // its time does not count: a leader that has lost its followers stamps beside the next one
+		if !m.first.IsZero() {
+			m.moments.before(m, t)
+		}
+		m.dispute(t)
+		m.moments.last = t.Zxid
+		return
+	}
 	if m.first.IsZero() {
 		m.start(t)
 	}
@@ -127,10 +137,6 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 	m.txn, m.moments.gap = t, nil
 	if e, ok := m.clock.advance(t.Zxid, t.Time); ok {
 		m.emit(e)
-	}
-	if t.Disputed {
-		m.dispute(t)
-		return
 	}
 	if q := m.contradicted(t); q != nil {
 		m.restored(q)

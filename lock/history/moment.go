@@ -81,6 +81,7 @@ type Holder struct {
 type moments struct {
 	asked []Asked
 	found []found
+	last  int64    // the last disputed transaction
 	gap   *[]State // the locks where transactions are missing before the next one; nil: none are
 }
 
@@ -100,7 +101,7 @@ const afterLast = time.Minute
 
 // before adds the moments between the last transaction and the next one, t.
 func (c *moments) before(m *Machine, t *txnlog.Txn) {
-	prev, last := m.clock.stamp, m.clock.zxid
+	prev, last := m.clock.stamp, m.Zxid()
 	for i, a := range c.asked {
 		byZxid := a.Time.IsZero()
 		switch {
@@ -113,6 +114,7 @@ func (c *moments) before(m *Machine, t *txnlog.Txn) {
 				where = Within // the snapshot shows it; it has no stamp
 			}
 			c.add(m, i, where, t)
+		case t.Disputed && !byZxid:
 		case byZxid && a.Zxid >= last && a.Zxid < t.Zxid, !byZxid && !a.Time.Before(prev) && a.Time.Before(t.Time):
 			c.add(m, i, Within, t)
 		case byZxid || a.Time.Before(prev) || !t.Time.Before(prev):
@@ -185,7 +187,7 @@ func (c *moments) end(m *Machine) {
 		case seen && (!skipped || a.Time.IsZero() || late < 0 || late > afterLast):
 		case m.first.IsZero():
 			c.add(m, i, Before, nil)
-		case a.Time.IsZero() && a.Zxid == m.clock.zxid, !a.Time.IsZero() && late == 0:
+		case a.Time.IsZero() && a.Zxid == m.Zxid(), !a.Time.IsZero() && late == 0:
 			c.add(m, i, Within, nil)
 		default:
 			c.add(m, i, After, nil)
@@ -250,7 +252,7 @@ func (m *Machine) Moments() (all []Moment) {
 
 // Now returns the state at the end of the log. Call it after [Machine.End].
 func (m *Machine) Now() Moment {
-	c := moments{asked: []Asked{{Zxid: m.clock.zxid}}}
+	c := moments{asked: []Asked{{Zxid: m.Zxid()}}}
 	c.end(m)
 	return c.found[0].Moment
 }
@@ -275,7 +277,7 @@ func (q *queue) state() State {
 			s.Unclear = append(s.Unclear, h)
 			continue
 		}
-		if !c.in {
+		if !c.in && !c.vague {
 			s.Waiters = append(s.Waiters, h)
 			continue
 		}

@@ -322,6 +322,38 @@ func TestBegin(t *testing.T) {
 	}
 }
 
+// TestWrittenInAGap: an entry that was written where transactions are missing was not written before them,
+// although its leader's clock showed less than the last one's.
+func TestWrittenInAGap(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x")
+	l.after(-20*time.Second).leader().do(2, create("/more", nil)).after(20*time.Second).do(2, create("/most", nil))
+	m := New(Options{Root: "/locks"}, func(e Event) {
+		if e.Kind == Expired {
+			t.Error(brief(e))
+		}
+	})
+	for i := range l.txns {
+		if i == 1 {
+			l.txns[i].Zxid += 10
+			m.Gap()
+			err := m.Begin(2<<32+5, func(yield func(txnlog.Node, error) bool) {
+				n := node(e("l", 0), l.record("x", l.granted), 1<<32+1, -25*time.Second)
+				n.Mzxid = 2<<32 + 3
+				_ = yield(node(lockPath("l"), parent(znode.Mutex), 1<<32+1, 0), nil) && yield(n, nil)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Apply(&l.txns[i])
+	}
+	m.End()
+	if got, want := told(m.Now()), "0 within l=x"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestResolve: a later transaction may show whose session deleted an entry. Resolve then corrects
 // the event.
 func TestResolve(t *testing.T) {
@@ -436,6 +468,34 @@ func TestDisputed(t *testing.T) {
 	}
 }
 
+// TestDisputedEndOfSession: another library's entry may be there still after the disputed end of its session,
+// also if the log does not name it.
+func TestDisputedEndOfSession(t *testing.T) {
+	l := newTape()
+	c := create(lockPath("l")+"/_c_0123-lock-0000000000", nil)
+	c.Ephemeral = true
+	l.do(1, c).do(1, txnlog.Op{Kind: txnlog.OpCloseSession}).take(2, "m", "z")
+	l.txns[1].Disputed = true
+	m, _ := l.play(Options{At: []Asked{{Zxid: 1<<32 + 1}, {Zxid: 1<<32 + 3}}})
+	if got, want := told(m.Moments()[0])+"; "+told(m.Moments()[1]), "0 within l=; 1 within l=? m=z"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestTimeOfDisputed: a leader that has lost its followers goes on stamping for a while, beside the next leader.
+// That time counts once.
+func TestTimeOfDisputed(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").after(20*time.Second).take(2, "m", "z").after(-16*time.Second).leader().take(3, "n", "v").after(16*time.Second).renew(1, "l", "x", 0, l.granted)
+	l.txns[1].Disputed = true
+	_, events := l.play(Options{At: ask(10 * time.Second)})
+	for _, e := range events {
+		if e.Kind == Expired || e.Late || e.Kind == Leader && e.Step != 0 {
+			t.Errorf("told of a lease of %v that was renewed after 20s: %s", ttl, brief(e))
+		}
+	}
+}
+
 // TestRestored: a lock's node that is made although it is there shows that the data was replaced. The earlier
 // hold has gone then, and other locks are not known until they are made anew.
 func TestRestored(t *testing.T) {
@@ -523,26 +583,38 @@ func TestNewRoot(t *testing.T) {
 // deleted by hand. What that session does later shows whether it was the client's.
 func TestEnded(t *testing.T) {
 	for name, c := range map[string]struct {
+		at    time.Duration // its lease had ended before the log if it is late
 		later func(l *tape)
 		want  string
 	}{
-		"nothing more":                  {func(*tape) {}, "0s ended l x: " + byEither},
-		"the client's next session":     {func(l *tape) { l.take(9, "m", "x") }, "0s released l x"},
-		"another client":                {func(l *tape) { l.take(9, "m", "y") }, "0s removed l x by=y: " + byAnother},
-		"its own session writes before": {nil, "0s removed l x: " + byUnknown},
+		"nothing more":                    {0, func(*tape) {}, "0s ended l x: " + byEither},
+		"the client's next session":       {0, func(l *tape) { l.take(9, "m", "x") }, "0s released l x"},
+		"another client":                  {0, func(l *tape) { l.take(9, "m", "y") }, "0s removed l x by=y: " + byAnother},
+		"its own session writes before":   {0, nil, "0s removed l x: " + byUnknown},
+		"late":                            {40 * time.Second, func(*tape) {}, "40s ended l x: " + byLate},
+		"late, the client's next session": {40 * time.Second, func(l *tape) { l.take(9, "m", "x") }, "40s ended l x: " + byOwner},
+		"late, another client":            {40 * time.Second, func(l *tape) { l.take(9, "m", "y") }, "40s purged l x by=y"},
+		"late, beside its own session":    {40 * time.Second, nil, "40s purged l x"},
 	} {
 		l := newTape()
 		if c.later == nil {
 			l.renew(1, "l", "x", 0)
 		}
-		l.do(9, del(e("l", 0))...)
+		l.after(c.at).do(9, del(e("l", 0))...)
 		if c.later != nil {
 			c.later(l)
 		}
-		m, events := l.play(Options{}, node(lockPath("l"), parent(znode.Mutex), 1, 0), node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, 0), node(e("l", 0), l.record("x"), 1, 0))
+		m, events := l.play(Options{At: []Asked{{Zxid: 1 << 32}}}, node(lockPath("l"), parent(znode.Mutex), 1, 0), node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, 0), node(e("l", 0), l.record("x"), 1, 0))
+		begins := "0 within l=x"
+		if c.at > 0 && c.later != nil {
+			begins = "0 within l=[x]"
+		}
+		if got := told(m.Moments()[0]); got != begins {
+			t.Errorf("%s: at the beginning %q, want %q", name, got, begins)
+		}
 		i := slices.IndexFunc(events, func(e Event) bool { return e.Kind.Ends() })
 		if i < 0 || brief(m.Resolve(events[i])) != c.want {
-			t.Errorf("%s: %q, want %q", name, briefs(events), c.want)
+			t.Errorf("%s: %q, at last %q, want %q", name, briefs(events), brief(m.Resolve(events[max(i, 0)])), c.want)
 		}
 	}
 }

@@ -54,7 +54,11 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node, later bool
 		c.recorded = c.Granted()
 	}
 	if !m.clock.stamp.IsZero() { // otherwise start sets it
-		c.written.mono = m.clock.mono + n.Mtime.Sub(m.clock.stamp)
+		rose := n.Mtime.Sub(m.clock.stamp)
+		if n.Mzxid > m.clock.zxid { // by another leader, whose clock may show less
+			rose = max(0, rose)
+		}
+		c.written.mono = m.clock.mono + rose
 	}
 	q.add(c)
 	m.mortal = m.mortal || n.EphemeralOwner != 0

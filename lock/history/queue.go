@@ -116,7 +116,11 @@ func (m *Machine) admit(q *queue, at time.Time) {
 		if !c.in && sure && !q.turn(m.names, i) {
 			break
 		}
-		if !c.in && m.enters(c) && (sure || c.Granted()) {
+		enters := m.enters(c)
+		if quiet && sure && !c.in && !enters {
+			c.vague = c.Leased() && !c.candidate() && !c.Overflowed()
+		}
+		if !c.in && enters && (sure || c.Granted()) {
 			c.in, c.granted = true, m.clock.zxid
 			if quiet {
 				if m.txn != nil {
