@@ -228,14 +228,19 @@ func (c *cut) lockAgain() *lock.Hold {
 	return c.lock(c.victim, c.name)
 }
 
-// tidyAtClose: the victim deletes the parent when it closes.
+// tidyAtClose: the victim unlocks, and deletes the parent when it closes.
 func tidyAtClose(c *cut) {
 	h := c.lockAgain()
 	c.enter(h)()
-	c.unlock(h)
-	c.begin()
+	c.begin() // a second after the unlock, the parent would go without Close
+	if err := h.Unlock(); !c.lost(err) {
+		c.unlocked(h, err)
+	}
 	c.close()
 	c.end()
+	if !c.isHit() && c.exists(c.root+"/"+c.name) { // a busy server took longer than Close waits: the next client deletes it
+		c.unlock(c.lock(c.peer, c.name))
+	}
 }
 
 // lockContended: the victim waits long enough to renew its entry, or until the fault is over.
