@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -141,6 +145,42 @@ func TestBorrowedConnection(t *testing.T) {
 			t.Errorf("its owner's connection: %v, %v", z.State(), err)
 		}
 		w.empty()
+	})
+}
+
+// TestSilentServerOfABorrowedConnection: a borrowed connection gives up a server that accepts a connection
+// and says nothing after 6.7 session timeouts, one of Dial after a third of one, as MIGRATING.md says.
+func TestSilentServerOfABorrowedConnection(t *testing.T) {
+	each(t, "borrowed", bools, func(w *world, borrowed bool) {
+		silent := true
+		dialer := func(network, address string, timeout time.Duration) (net.Conn, error) {
+			if !silent {
+				return w.Dialer("a")(network, address, timeout)
+			}
+			silent = false
+			ours, theirs := net.Pipe()
+			go io.Copy(io.Discard, theirs) //nolint:errcheck // until ours is closed
+			return ours, nil
+		}
+		servers, want := slices.Repeat(w.Servers(), 2), sessionTimeout/3
+		begun := time.Now()
+		if borrowed {
+			want = sessionTimeout * 2 / 3 * 10
+			z, _, err := zk.Connect(servers, sessionTimeout, zk.WithDialer(dialer), zk.WithLogInfo(false), zk.WithLogger(bubble.Silent{}))
+			w.ok(err)
+			defer z.Close()
+			a, err := lock.New(z, w.options("a", usual)[1:]...)
+			w.ok(err)
+			defer a.Close()
+			w.unlock(w.lock(a, "x"))
+		} else {
+			a, err := lock.Dial(w.ctx, servers, append(w.options("a", usual)[1:], lock.WithDialer(dialer))...)
+			w.ok(err)
+			defer a.Close()
+		}
+		if took := time.Since(begun); took < want || took > want+2*time.Second {
+			w.Errorf("the next server is tried after %v, want %v", took, want)
+		}
 	})
 }
 
