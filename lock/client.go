@@ -253,7 +253,7 @@ func (c *Client) access() access.Client {
 	}
 	return access.Client{
 		Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker(),
-		Owner: c.cfg.owner, Host: c.cfg.host, ACL: c.cfg.acl, Random: c.cfg.random,
+		Owner: c.cfg.owner, Host: c.cfg.host, ACL: c.cfg.acl, Random: c.cfg.random, Log: c.cfg.log,
 	}
 }
 

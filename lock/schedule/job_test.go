@@ -1012,6 +1012,33 @@ func TestDenied(t *testing.T) {
 	})
 }
 
+// TestErrorThatPasses: Run tries again after an error of the servers that can pass.
+func TestErrorThatPasses(t *testing.T) {
+	for name, code := range map[string]int32{"the server failed": -1, "a quota is exceeded": -125} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := onTheMinute()
+				var fails atomic.Bool
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if fails.Load() && (r.Op == "multi" || code == -1 && strings.HasPrefix(r.Op, "get")) {
+						return locktest.Fault{Code: code}
+					}
+					return locktest.Fault{}
+				})
+				w.start(w.job(w.dial("a"), schedule.Options{}), w.note("a", 0))
+				time.Sleep(90 * time.Second)
+				fails.Store(true)
+				time.Sleep(time.Minute)
+				fails.Store(false)
+				time.Sleep(2 * time.Minute)
+				if got := fmt.Sprint(w.ticks(begun)); got != "map[1:1 2:1 3:1 4:1]" {
+					t.Errorf("ticks %s", got)
+				}
+			})
+		})
+	}
+}
+
 // TestInvalid: an error names the argument, its value and the rule.
 func TestInvalid(t *testing.T) {
 	simulate(t, func(w *world) {

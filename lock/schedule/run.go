@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 	// headStart is the longest wait of a replica that did not run the last tick, before it tries to
 	// take the next one. The wait is random, so that the replicas seldom try all at once.
 	headStart = 50 * time.Millisecond
+	// againAfter is the pause before Run tries again after an error.
+	againAfter = 5 * time.Second
 )
 
 // ErrNoTick says that the schedule has no further tick. [Job.Run] then ends.
@@ -34,23 +37,43 @@ var ErrNoTick = errors.New("the schedule has no tick")
 type Func func(ctx context.Context, turn *Turn) error
 
 // Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
-// Run waits out an outage of ZooKeeper. It returns only after its runs have ended.
+// Run waits out an outage of ZooKeeper. After another error that can pass, such as an exceeded quota,
+// it tries again, and logs a warning. It returns only after its runs have ended.
 //
 // Run always returns an error. It matches the cause of ctx's end, or is an error that waiting
 // cannot mend, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or [lock.ErrClosed]. If f
 // panics, the hold is unlocked, the run is Unfinished, and Run panics too. With OverlapBeside Run
 // calls f in other goroutines, so a panic of f ends the process: recover in f.
-func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
+func (j *Job) Run(ctx context.Context, f Func) error {
+	var runs sync.WaitGroup
+	defer runs.Wait()
+	for {
+		err := j.loop(ctx, f, false, &runs)
+		if ctx.Err() != nil || !admin.Mends(err) || errors.Is(err, ErrNoTick) || errors.Is(err, errFormat) {
+			return err
+		}
+		j.tree.Log().Warn().Err(err).Str("job", j.name).Stringer("after", againAfter).Msg("no tick of the job was taken; tried again")
+		select {
+		case <-time.After(againAfter):
+		case <-ctx.Done():
+		}
+	}
+}
 
 // Once runs f for the tick that is nearest to the present, and for earlier ticks that are due, if
 // no other replica has taken them. If the nearest tick is in the future, Once waits for it. So a
 // program that another scheduler starts at about the time of a tick runs f once, on one host,
 // although the hosts' clocks differ. Once returns nil when the ticks have run, here or on another
 // host, even if f failed. It also returns nil if the ticks were missed and do not run. Its errors
-// are those of Run.
-func (j *Job) Once(ctx context.Context, f Func) error { return j.loop(ctx, f, true) }
+// are those of Run, and others that can pass: only an outage of ZooKeeper is waited out.
+func (j *Job) Once(ctx context.Context, f Func) error {
+	var runs sync.WaitGroup
+	defer runs.Wait()
+	return j.loop(ctx, f, true, &runs)
+}
 
-func (j *Job) loop(ctx context.Context, f Func, once bool) error {
+// loop does the work of Run and Once until an error. It adds runs beside others to runs.
+func (j *Job) loop(ctx context.Context, f Func, once bool, runs *sync.WaitGroup) error {
 	if f == nil {
 		return invalid("function", "nil", "must not be nil")
 	}
@@ -58,8 +81,6 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 	if once {
 		begin = func(now time.Time) time.Time { return earliest(now, j.nearest(now).Add(-1)) }
 	}
-	var runs sync.WaitGroup
-	defer runs.Wait()
 	var until time.Time // with the end of this tick, Once ends; zero: unknown
 	if once {
 		if now, err := j.now(ctx); err == nil { // an error is no loss: take creates a missing root, or fails too

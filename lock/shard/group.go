@@ -221,12 +221,24 @@ func (g *Group) number(theirs int, of string) error {
 	return fmt.Errorf("shards %q: %w: %d of %s instead of %d", g.name, ErrNumber, theirs, of, len(g.slots))
 }
 
-// follow takes note of each new plan.
+// follow takes note of each new plan, until the membership ends.
 func (g *Group) follow() {
-	for leader, err := range g.election.Observe(g.ctx) {
-		if err != nil {
+	for {
+		err := g.observe()
+		if g.ctx.Err() != nil || !mends(err) {
 			g.fail(err)
 			return
+		}
+		g.opts.Log.Warn("plan of shards not read; tried again", "error", err)
+		sleep(g.ctx, time.Second)
+	}
+}
+
+// observe takes note of each new plan, until an error.
+func (g *Group) observe() error {
+	for leader, err := range g.election.Observe(g.ctx) {
+		if err != nil {
+			return err
 		}
 		if leader.Value == "" {
 			continue
@@ -236,8 +248,7 @@ func (g *Group) follow() {
 		case err != nil:
 			g.opts.Log.Warn("plan of shards not readable; the last one stays", "error", err)
 		case p != nil && r.Shards != len(g.slots):
-			g.fail(g.number(r.Shards, "the leader "+r.ID))
-			return
+			return g.number(r.Shards, "the leader "+r.ID)
 		case p != nil:
 			g.mu.Lock()
 			g.plan = p
@@ -245,6 +256,7 @@ func (g *Group) follow() {
 			g.mu.Unlock()
 		}
 	}
+	return nil // not reached: Observe ends with an error
 }
 
 // fail ends the membership because of an error that waiting cannot mend.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
@@ -318,6 +320,35 @@ func TestTrouble(t *testing.T) {
 		}
 		w.mustOwn(time.Minute, "map[a:3]")
 	})
+}
+
+// TestErrorThatPasses: an error of the servers that can pass ends no membership.
+func TestErrorThatPasses(t *testing.T) {
+	for name, fault := range map[string]struct {
+		op   string
+		code int32
+	}{"reads fail": {"getData", -1}, "lists fail": {"getChildren2", -1}, "writes fail": {"multi", -1}, "a quota is exceeded": {"multi", -125}} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, 2, func(w *world) {
+				var fails atomic.Bool
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if fails.Load() && r.Op == fault.op {
+						return locktest.Fault{Code: fault.code}
+					}
+					return locktest.Fault{}
+				})
+				w.start(w.dial("a"), w.work("a"))
+				w.start(w.dial("b"), w.work("b"))
+				w.mustOwn(20*time.Second, "map[a:1 b:1]")
+				fails.Store(true)
+				time.Sleep(ttl / 2)
+				fails.Store(false)
+				w.mustOwn(time.Minute, "map[a:1 b:1]")
+				time.Sleep(time.Minute)
+				w.mustOwn(0, "map[a:1 b:1]")
+			})
+		})
+	}
 }
 
 // TestNoPlan: a plan that is a lock of another kind ends Run, as does an election of another program.

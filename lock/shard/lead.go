@@ -35,11 +35,7 @@ func (g *Group) candidacy() {
 }
 
 // mends reports whether another try may succeed after the error.
-func mends(err error) bool {
-	return !slices.ContainsFunc([]error{
-		lock.ErrInvalid, lock.ErrClosed, lock.ErrDenied, lock.ErrKind, lock.ErrForeign, lock.ErrUnsupported, ErrNumber,
-	}, func(final error) bool { return errors.Is(err, final) })
-}
+func mends(err error) bool { return admin.Mends(err) && !errors.Is(err, ErrNumber) }
 
 func sleep(ctx context.Context, d time.Duration) {
 	select {

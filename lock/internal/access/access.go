@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
@@ -37,6 +38,7 @@ type Client struct {
 	ACL   []zk.ACL // ACL of the nodes that the client creates
 	// Random makes ids. It is safe for concurrent use.
 	Random *rand.Rand
+	Log    zerolog.Logger // of the client
 }
 
 // Token has the parts of a fencing token.

@@ -102,6 +102,9 @@ type refused struct{ error }
 func (r refused) Unwrap() error        { return r.error }
 func (r refused) Is(target error) bool { return target == zkconn.ErrDenied }
 
+// Refused reports whether err is that of a sample that the servers refused, and not because of an ACL.
+func Refused(err error) bool { return errors.As(err, new(refused)) }
+
 // Outdated reports whether the request of the last sample is older than the last outage. The
 // servers may have lost their data in the outage, so no verdict may depend on that sample.
 func (c *Clock) Outdated() bool {

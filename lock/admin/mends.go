@@ -1,0 +1,26 @@
+package admin
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
+)
+
+// Mends reports whether another try may succeed after the error of a call, without a change to the program,
+// the names of its locks, or its rights: after an outage, a server's failure, or while a quota is exceeded.
+func Mends(err error) bool {
+	err = Answer(err)
+	if clock.Refused(err) {
+		return true
+	}
+	return !slices.ContainsFunc([]error{
+		lock.ErrInvalid, lock.ErrClosed, lock.ErrDenied, lock.ErrKind, lock.ErrForeign, lock.ErrUnsupported,
+	}, func(final error) bool { return errors.Is(err, final) })
+}
+
+// Log returns the client's log.
+func (t Tree) Log() *zerolog.Logger { return &t.c.Log }
