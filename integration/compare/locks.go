@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -76,13 +75,14 @@ func (r *run) audit(ctx context.Context, res *result) error {
 		if err != nil {
 			return err
 		}
+		wrong, void := c.Wrong(found)
 		if found.Disagree != 0 {
-			return errors.New("the servers of Holdfast disagree on their data, which is a fault of ZooKeeper's: the run proves nothing")
+			void = fmt.Sprintf("the servers' transaction logs differ from %#x on", found.Disagree)
 		}
-		res.Audit = &auditResult{Txns: found.Txns, Judged: found.Total()}
-		for _, v := range found.Violations {
-			res.Audit.Violations = append(res.Audit.Violations, v.String())
+		if void != "" {
+			return fmt.Errorf("the servers of Holdfast did not agree on their data, which is a fault of ZooKeeper's, and the run proves nothing: %s", void)
 		}
+		res.Audit = &auditResult{found.Txns, found.Total(), wrong}
 	}
 	return nil
 }

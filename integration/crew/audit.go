@@ -28,6 +28,21 @@ func Audit(ctx context.Context, servers []*zkserver.Server, o audit.Options) (*a
 	return audit.Logs(ctx, logs, time.Time{}, o)
 }
 
+// Wrong returns what an audit of the servers has found wrong, or why that proves nothing: servers of
+// some releases come to disagree on their data when they are killed.
+func (z *ZooKeeper) Wrong(f *audit.Findings) (all []string, void string) {
+	if len(f.Restored) > 0 && z.Release.MayDiverge() {
+		return nil, fmt.Sprintf("the servers' logs contradict themselves at %#x", f.Restored)
+	}
+	for _, v := range f.Violations {
+		all = append(all, v.String())
+	}
+	for _, zxid := range f.Restored {
+		all = append(all, fmt.Sprintf("%#x contradicts the log before it", zxid))
+	}
+	return all, ""
+}
+
 // KeepLogs copies the transaction logs of servers to folders below dir. Of the zeros with which a server
 // preallocates its logs, 64 MB a file, it writes none.
 func KeepLogs(servers []*zkserver.Server, dir string) (err error) {

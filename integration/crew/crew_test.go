@@ -17,6 +17,8 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
 // TestPlague: the same seed makes the same faults with the same choices in all systems; each round
@@ -140,5 +142,22 @@ func TestCopySparse(t *testing.T) {
 	}
 	if got, err := os.ReadFile(to); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%d bytes, want %d; %v", len(got), len(want), err)
+	}
+}
+
+// TestWrong: logs that contradict themselves are a fault of servers that may diverge, and of others they
+// are wrong as violations are.
+func TestWrong(t *testing.T) {
+	for version, want := range map[string]string{"3.8.0": "contradict themselves at [0x7]", "3.9.6": "0x7 contradicts the log before it"} {
+		release, err := zkserver.ParseVersion(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := &audit.Findings{}
+		found.Restored = []int64{7}
+		all, void := (&ZooKeeper{Release: release}).Wrong(found)
+		if text := void + strings.Join(all, ""); !strings.Contains(text, want) || (void != "") != release.MayDiverge() {
+			t.Errorf("%s: %q, void %q", version, all, void)
+		}
 	}
 }

@@ -152,16 +152,10 @@ func (t *torture) tellAudit(r *report) {
 	if f.Total() == 0 {
 		r.wrong = append(r.wrong, "the audit judged nothing")
 	}
-	if len(f.Restored) > 0 && t.servers.Release.MayDiverge() {
-		r.add("the audit proves nothing", "the servers' logs contradict themselves at %#x", f.Restored)
+	all, void := t.servers.Wrong(f)
+	if void != "" {
+		r.add("the audit proves nothing", "%s", void)
 		return
-	}
-	var all []string
-	for _, v := range f.Violations {
-		all = append(all, v.String())
-	}
-	for _, zxid := range f.Restored {
-		all = append(all, fmt.Sprintf("%#x contradicts the log before it", zxid))
 	}
 	r.none("writes that the protocol does not permit", all)
 }
