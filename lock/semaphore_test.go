@@ -164,6 +164,26 @@ func TestPermitsAreUsed(t *testing.T) {
 	}
 }
 
+// TestManyPermitsAtOnce: goroutines of two clients take all of 1,500 permits within half a second, 10 ms a
+// round trip, and keep them. Joins to one semaphore share transactions.
+func TestManyPermitsAtOnce(t *testing.T) {
+	const n = 1500
+	simulate(t, link(10*time.Millisecond), func(w *world) {
+		each := []*lock.Semaphore{w.client("a").Semaphore("x", n), w.client("b").Semaphore("x", n)}
+		var holds [n]*lock.Hold
+		begun, before := time.Now(), w.Transactions()
+		inEach(n, func(i int) { holds[i] = w.take(permits(each[i%2], 1)) })
+		atMost(w, "time to take all", time.Since(begun), time.Second/2)
+		atMost(w, "transactions to take all", w.Transactions()-before, n/10)
+		time.Sleep(2 * ttl)
+		for _, h := range holds {
+			mustBe(w, h.Err(), nil)
+		}
+		inEach(n, func(i int) { w.unlock(holds[i]) })
+		w.empty()
+	})
+}
+
 // TestWaitersForPermitsList: when a client joins, only the first waiter lists. While no permit is
 // released, the first waiter lists once in ten TTLs for each holder, and a few times more behind many.
 func TestWaitersForPermitsList(t *testing.T) {
