@@ -7,12 +7,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
 // TestClients: groups work over all kinds of clients: with ACLs, below another root, with policies by name,
-// and on the caller's connection. Groups of one name below two roots, or of two names, are two groups.
+// and on the caller's connection. Groups of one name below two roots, or of two names, are two groups. A
+// client that may not read the plan gets ErrDenied.
 func TestClients(t *testing.T) {
 	simulate(t, 4, func(w *world) {
 		rules, err := policy.NewSet(policy.Rule{Match: policy.MustPattern(group + "/**"), Policy: lock.Policy{Name: "shards", TTL: 9 * time.Second, Grace: grace}})
@@ -52,6 +54,11 @@ func TestClients(t *testing.T) {
 				conn := w.Plain("stranger", 6*time.Second, new(zk.DNSHostProvider))
 				if _, _, err := conn.Get("/closed/" + group + "/0"); err != zk.ErrNoAuth {
 					t.Errorf("a stranger's read: %v", err)
+				}
+				other := dial("other", append(times, lock.WithRoot("/closed"))...)
+				bubble.MustBe(t, shard.Run(w.Ctx, other, group, 4, w.work("other"), w.options()), lock.ErrDenied)
+				if err := other.Close(); err != nil {
+					t.Error(err)
 				}
 			}
 			_, _ = stopA(), stopB()

@@ -53,6 +53,39 @@ func TestShare(t *testing.T) {
 	})
 }
 
+// TestGivesAFewAtATime: a member that has many shards to give back ends the functions of a quarter of its
+// shards at a time, until it leaves.
+func TestGivesAFewAtATime(t *testing.T) {
+	simulate(t, 16, func(w *world) {
+		var mu sync.Mutex
+		ending, most := 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			ending += n
+			most = max(most, ending)
+		}
+		stop := w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
+			c := w.began("a", ctx, s)
+			defer w.ended(c)
+			<-ctx.Done()
+			count(1)
+			time.Sleep(time.Second)
+			count(-1)
+			return nil
+		})
+		w.mustOwn(10*time.Second, "map[a:16]")
+		w.start(w.dial("b"), w.work("b"))
+		w.mustOwn(30*time.Second, "map[a:8 b:8]")
+		if most != 3 {
+			t.Errorf("%d functions ended at a time, want 3 of 14", most)
+		}
+		if _ = stop(); most != 8 {
+			t.Errorf("%d functions of 8 ended at a time, although their member left", most)
+		}
+	})
+}
+
 // TestReplace: if a member joins and another one leaves within seconds, their shards move once.
 func TestReplace(t *testing.T) {
 	simulate(t, 12, func(w *world) {
