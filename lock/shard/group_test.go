@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
@@ -156,6 +158,29 @@ func TestNoReturn(t *testing.T) {
 		if n := w.said("function does not return"); n == 0 || w.owners()["b"] > 0 {
 			t.Errorf("logged %d times, owners %v", n, w.owners())
 		}
+		close(release)
+		w.mustOwn(time.Second, "map[a:4 b:4]")
+	})
+}
+
+// TestOneThatHangs: a function that does not return holds back other shards for the DrainTimeout, and no
+// longer.
+func TestOneThatHangs(t *testing.T) {
+	simulate(t, 8, func(w *world) {
+		release := make(chan struct{})
+		w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
+			c := w.began("a", ctx, s)
+			defer w.ended(c)
+			<-ctx.Done()
+			if s.Index == 7 { // the first one to be given back
+				<-release
+			}
+			return nil
+		})
+		w.mustOwn(10*time.Second, "map[a:8]")
+		w.start(w.dial("b"), w.work("b"))
+		w.mustOwn(20*time.Second, "map[a:7]")
+		w.mustOwn(shard.DefaultDrainTimeout+time.Second, "map[a:4 b:3]")
 		close(release)
 		w.mustOwn(time.Second, "map[a:4 b:4]")
 	})
@@ -384,7 +409,8 @@ func TestErrorThatPasses(t *testing.T) {
 	}
 }
 
-// TestNoPlan: a plan that is a lock of another kind ends Run, as does an election of another program.
+// TestNoPlan: a plan that is a lock of another kind ends Run, as do an election of another program, and one
+// in which an ACL does not let the member be a candidate.
 func TestNoPlan(t *testing.T) {
 	simulate(t, 1, func(w *world) {
 		c := w.dial("a")
@@ -404,6 +430,13 @@ func TestNoPlan(t *testing.T) {
 		if err := other.Resign(); err != nil {
 			t.Fatal(err)
 		}
+		w.start(c, w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:1]")
+		conn := w.Plain("admin", 6*time.Second, new(zk.DNSHostProvider))
+		if _, err := conn.SetACL("/locks/"+group+"/plan", zk.WorldACL(zk.PermAll&^zk.PermCreate), -1); err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustBe(t, shard.Run(w.Ctx, w.dial("b"), group, 1, w.work("b"), w.options()), lock.ErrDenied)
 	})
 }
 
