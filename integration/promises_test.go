@@ -22,7 +22,7 @@ import (
 )
 
 // TestFreeLockIsOneRoundTripEachWay: Lock and Unlock of a free lock, and of eight free locks
-// together, take one request and one transaction each, and leave no node of the lock.
+// together, take one request each, which is one transaction, and leave no node of the lock.
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
