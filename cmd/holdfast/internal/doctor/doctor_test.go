@@ -327,7 +327,7 @@ var plants = []struct {
 			return locktest.Fault{}
 		})
 	}},
-	{"quota-exceeded", "a quota refuses new nodes below /locks: learn ensemble time by a write", "setquota", locktest.Options{}, func(p *patient) {
+	{"quota-exceeded", "a quota refuses new nodes below /locks: learn ensemble time by a write", "can sweep only after that", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		p.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Op == "multi" {
