@@ -55,8 +55,7 @@ func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 	}
 	rose := stamp.Sub(prev)
 	c.mono += max(0, rose)
-	// A server that runs alone goes on with the next number after 2^32 transactions.
-	elected := znode.Epoch(zxid) != znode.Epoch(before) && zxid != before+1
+	elected := znode.Elected(before, zxid)
 	back := rose <= -time.Second // a smaller fall is a slewed clock, or a leap second
 	if elected || back || rose >= minStep {
 		if len(c.places) == maxPlaces {

@@ -13,6 +13,10 @@ func Counter(zxid int64) int64 { return zxid & (1<<counterBits - 1) }
 // EpochStart returns the zxid right before the first transaction of an epoch.
 func EpochStart(epoch int64) int64 { return epoch << counterBits }
 
+// Elected reports whether another leader has numbered the transaction zxid than the last one before it in a
+// log. A server that runs alone numbers on into the next epoch.
+func Elected(before, zxid int64) bool { return Epoch(zxid) != Epoch(before) && zxid != before+1 }
+
 // TxnsLeft returns how many transactions the leader of that transaction can still number. Then its term
 // ends, and the servers elect a leader.
 func TxnsLeft(zxid int64) int64 { return 1<<counterBits - 1 - Counter(zxid) }

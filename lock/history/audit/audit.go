@@ -156,7 +156,7 @@ func (a *Audit) clock(x *txnlog.Txn) {
 	if a.last.zxid == 0 {
 		return
 	}
-	stamps, led := x.Time.Sub(a.last.time), znode.Epoch(x.Zxid) == znode.Epoch(a.last.zxid)
+	stamps, led := x.Time.Sub(a.last.time), !znode.Elected(a.last.zxid, x.Zxid)
 	switch {
 	case a.opts.Clock != nil && led:
 		passed = max(real, stamps, 0)

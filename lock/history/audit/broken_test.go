@@ -281,6 +281,15 @@ var broken = []struct {
 		e.later(i)
 		return e.log[i].Zxid
 	}},
+	{name: "a living holder purged by the first transaction of an epoch without an election", rule: audit.Purge, edit: func(e *editor) int64 {
+		e.log = e.log[:e.nth(1, create, "/locks/found")] // the records of jobs have zxids
+		i := e.nth(1, del, "/locks/mutex/", "0001")
+		e.log[i].Session = e.b
+		for j := range e.log {
+			e.log[j].Zxid = 1<<32 + int64(j-i)
+		}
+		return e.log[i].Zxid
+	}},
 	{name: "a node deleted by hand", rule: audit.Purge, edit: func(e *editor) int64 {
 		i := e.nth(1, set, "/locks/mutex/", "0002")
 		path := e.op(e.log[e.nth(1, create, "/locks/mutex/", "-lock-")], create, "-lock-").Path

@@ -119,7 +119,7 @@ func (l *Log) doubtful(zxid int64) bool {
 		switch {
 		case err == nil:
 			fresh := zxid == 0 && t.Zxid == znode.EpochStart(1)+1
-			return t.Disputed || t.Zxid != zxid && znode.Epoch(t.Zxid) != znode.Epoch(zxid) && !fresh
+			return t.Disputed || t.Zxid != zxid && znode.Elected(zxid, t.Zxid) && !fresh
 		case errors.As(err, &p) && p.breaks() && (zxid < p.Zxid || zxid > p.Until):
 			return false
 		}

@@ -96,6 +96,8 @@ func TestFollow(t *testing.T) {
 			"begin 0: 1, 2, 3, gap, begin 4294967296: /a, session 7 12s, 4294967297", 1},
 		"a new ensemble of several servers": {map[string][]byte{"snapshot.0": snapshot(), "log.100000001": file(run(1, 1, 2, "a")...)}, Range{},
 			"begin 0:, session 7 12s, 4294967297, 4294967298", 0},
+		"a server alone numbers on into the next epoch": {map[string][]byte{"snapshot.ffffffff": snapshot(a), "log.100000000": file(run(1, 0, 1, "a")...)}, Range{},
+			"begin 4294967295: /a, session 7 12s, 4294967296, 4294967297", 0},
 		"the first epochs are missing": {map[string][]byte{"snapshot.0": snapshot(), "log.200000001": file(run(2, 1, 2, "a")...)}, Range{},
 			"gap, 8589934593, 8589934594", 0},
 		"nodes that change while they are saved": {map[string][]byte{"log.3": file(all[3], created(4, "/c"), deleted(5, "/d"), deleted(6, "/c"), created(7, "/d"), deleted(8, "/other/d")),
