@@ -47,7 +47,7 @@ type Options struct {
 	// Name is shown by tools; at most MaxName bytes. Default none.
 	Name string
 	// DrainTimeout is the time after which a function that has not returned, although its shard is
-	// to be given back, is logged, and does not hold back further moves. Default
+	// to be given back or was lost, is logged, and does not hold back further moves. Default
 	// DefaultDrainTimeout.
 	DrainTimeout time.Duration
 	// Handover is the longest time for which a member that leaves owns its shards until other
@@ -291,6 +291,9 @@ func (g *Group) end() {
 // returns why the group has broken off, or nil. Call it before [lock.Client.Close], with a context that
 // has not ended.
 func (g *Group) Leave(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("context", "nil", "must not be nil")
+	}
 	g.withdraw(errLeft)
 	select {
 	case <-g.done:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -207,6 +208,9 @@ func TestLost(t *testing.T) {
 		bubble.MustBe(t, <-causes, lock.ErrRemoved)
 		time.Sleep(time.Minute)
 		w.mustOwn(0, "map[a:1]")
+		if n := w.said("function does not return"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
 		close(release)
 		w.mustOwn(time.Second, "map[a:2]")
 	})
@@ -570,6 +574,45 @@ func TestLoop(t *testing.T) {
 	})
 }
 
+// logging is a handler that looks at the group's shards when it logs.
+type logging struct {
+	slog.Handler
+	group **shard.Group
+	logs  *atomic.Int32
+}
+
+func (l logging) Handle(context.Context, slog.Record) error {
+	for range (*l.group).Owned() {
+	}
+	l.logs.Add(1)
+	return nil
+}
+
+func (l logging) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// TestLogHandler: a handler of the log may call the group.
+func TestLogHandler(t *testing.T) {
+	simulate(t, 2, func(w *world) {
+		var g *shard.Group
+		var logs atomic.Int32
+		g, err := shard.Join(w.Ctx, w.dial("a"), group, 2, shard.Options{Log: slog.New(logging{slog.Default().Handler(), &g, &logs})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		for s := range g.Owned() {
+			if s.Index == 0 {
+				continue
+			}
+			w.start(w.dial("b"), w.work("b"))
+			w.Until("logged", func() bool { return logs.Load() > 0 })
+		}
+		if err := g.Leave(w.Ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestClose: Client.Close ends Run, and so does a closed client.
 func TestClose(t *testing.T) {
 	simulate(t, 4, func(w *world) {
@@ -602,6 +645,10 @@ func TestInvalid(t *testing.T) {
 			"64 bytes":   func() error { return shard.Run(w.Ctx, c, group, 1, f, shard.Options{Name: strings.Repeat("x", 65)}) },
 			"timeout":    func() error { return shard.Run(w.Ctx, c, group, 1, f, shard.Options{Handover: -1}) },
 			"lock name":  func() error { return shard.Run(w.Ctx, c, "/x", 1, f, shard.Options{}) },
+			"context nil": func() error {
+				g, err := shard.Join(w.Ctx, c, group, 1, shard.Options{})
+				return errors.Join(err, g.Leave(none), g.Leave(w.Ctx))
+			},
 			"no room": func() error {
 				return shard.Run(w.Ctx, c, group, 1024, f, shard.Options{Lock: []lock.LockOption{lock.WithMetadata(map[string]string{"x": strings.Repeat("x", 600)})}})
 			},

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // TestPlanIsEvenAndMinimal changes groups at random. After each change every share is the exact one
@@ -246,7 +248,7 @@ func TestForeignValue(t *testing.T) {
 		}
 	}
 	newer := strings.Replace(good, `"1 `, `"2 9 8 7 `, 1)
-	if r, _, err := decode(newer); !errors.Is(err, errNewer) || r.Shards != 2 {
+	if r, _, err := decode(newer); !errors.Is(err, znode.ErrNewer) || r.Shards != 2 {
 		t.Errorf("newer: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ const (
 	queued   state = iota // the member waits for the mutex
 	owned                 // it has the mutex, and the function is called
 	draining              // the function's context has ended, because the shard is to be given back
-	overdue               // the same, for longer than the DrainTimeout
+	overdue               // the function's context ended before the DrainTimeout, also by a loss
 )
 
 // slot is a shard in a member that is not idle.
@@ -82,7 +82,7 @@ func (g *Group) settle() {
 			break
 		}
 		ending++
-		g.drain(s)
+		s.drain()
 	}
 	if g.released && !slices.ContainsFunc(g.slots, func(s *slot) bool { return s != nil }) {
 		g.stop()
@@ -90,18 +90,24 @@ func (g *Group) settle() {
 }
 
 // drain ends the function of a shard. The caller holds g.mu.
-func (g *Group) drain(s *slot) {
+func (s *slot) drain() {
 	s.state = draining
 	s.stop(ErrMoved)
-	time.AfterFunc(g.opts.DrainTimeout, func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if i := s.shard.Index; g.slots[i] == s {
-			s.state = overdue
-			g.opts.Log.Warn("function does not return: its shard cannot be given back", "shard", i, "after", g.opts.DrainTimeout)
-			g.settle()
-		}
-	})
+}
+
+// overdue tells, when the DrainTimeout is over, that the function of a shard has not returned.
+func (g *Group) overdue(s Owned) {
+	g.mu.Lock()
+	slot := g.slots[s.Index]
+	hangs := slot != nil && slot.shard == s
+	if hangs {
+		slot.state = overdue
+		g.settle()
+	}
+	g.mu.Unlock()
+	if hangs { // without the mutex: a handler may call the group
+		g.opts.Log.Warn("function does not return: its shard cannot be given back", "shard", s.Index, "after", g.opts.DrainTimeout)
+	}
 }
 
 // queue waits for the mutex of a shard.
@@ -123,7 +129,7 @@ func (g *Group) queue(ctx context.Context, i int) {
 	inner, stop := context.WithCancelCause(hold.Context())
 	s.state, s.stop, s.shard = owned, stop, Owned{Index: i, hold: hold, ctx: inner}
 	if !g.mine(i) {
-		g.drain(s)
+		s.drain()
 	}
 	go g.serve(s.shard) // a fresh goroutine: this one's stack has grown
 }
@@ -138,6 +144,9 @@ func (g *Group) idle(i int) {
 func (g *Group) serve(s Owned) {
 	returned := false
 	defer func() { g.giveBack(s, returned, recover()) }()
+	defer context.AfterFunc(s.ctx, func() {
+		time.AfterFunc(g.opts.DrainTimeout, func() { g.overdue(s) })
+	})()
 	for pause := minPause; s.ctx.Err() == nil; pause = min(2*pause, maxPause) {
 		began := time.Now()
 		if err := g.f(s.ctx, s); s.ctx.Err() == nil {

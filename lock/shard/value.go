@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Limits of a group.
@@ -28,9 +30,6 @@ const (
 // Room returns how many members a group of that many shards can have: a plan has eight bytes for
 // each member and two for each shard, at most 3,500 together.
 func Room(shards int) int { return min(MaxMembers, (maxPlan-2*shards)/idSize) }
-
-// errNewer says that a plan is in a format of a newer release.
-var errNewer = errors.New("the plan has the format of a newer release")
 
 // record is the value of a candidate, as JSON. Later releases may add fields.
 type record struct {
@@ -88,7 +87,7 @@ func decode(value string) (r record, p *plan, err error) {
 func decodePlan(text string, shards int) (*plan, error) {
 	fields := strings.Split(text, " ")
 	if v, err := strconv.Atoi(fields[0]); err == nil && v > format {
-		return nil, fmt.Errorf("%w: %d, this one reads up to %d", errNewer, v, format)
+		return nil, fmt.Errorf("the plan: %w: format %d, this one reads up to %d", znode.ErrNewer, v, format)
 	}
 	damaged := fmt.Errorf("the plan %.40q of %d shards is damaged", text, shards)
 	if len(fields) != 4 || fields[0] != strconv.Itoa(format) || len(fields[2])%idSize != 0 || len(fields[3]) != 2*shards {
