@@ -102,8 +102,7 @@ func TestCost(t *testing.T) {
 		other := spent{int64(float64(steady.transactions) * time.Since(begun).Minutes()), int(float64(steady.requests) * time.Since(begun).Minutes())}
 		within(t, "a member left: moves", moves, costShards/costMembers)
 		within(t, "a member left: without an owner", gap, time.Second)
-		// 14 to 59 in 16 runs: it depends on where the joins and the leaves meet.
-		within(t, "a member left: transactions", moved.transactions-other.transactions, 80)
+		within(t, "a member left: transactions", moved.transactions-other.transactions, 40)
 		t.Logf("a member left: %d requests, %d of other work in these %v", moved.requests-other.requests, other.requests, time.Since(begun))
 
 		time.Sleep(time.Minute)

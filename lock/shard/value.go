@@ -112,6 +112,19 @@ func decodePlan(text string, shards int) (*plan, error) {
 	return p, nil
 }
 
+// gives reports whether the next plan gives the member shards of others.
+func (p *plan) gives(next *plan, id string) bool {
+	if p == nil {
+		return false
+	}
+	for i, owner := range p.owners {
+		if owner != id && owner != "" && next.owners[i] == id {
+			return true
+		}
+	}
+	return false
+}
+
 // has reports whether the plan knows the member. A nil plan knows none.
 func (p *plan) has(id string) bool {
 	return p != nil && slices.Contains(p.members, id)
