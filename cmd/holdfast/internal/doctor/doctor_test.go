@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -419,6 +420,30 @@ func TestPlants(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyNodesLeftBehind: whether nodes can be deleted is asked once for all below the same node: each
+// request is a transaction.
+func TestManyNodesLeftBehind(t *testing.T) {
+	admit(t, locktest.Options{}, func(p *patient) {
+		p.create("/locks "+dir, "/locks/o "+dir)
+		for i := range 50 {
+			p.create(fmt.Sprintf("/locks/o/%d %s", i, dir))
+		}
+		time.Sleep(time.Hour)
+		var asked atomic.Int64
+		p.Intercept(func(q locktest.Request) (f locktest.Fault) {
+			if strings.Contains("multi delete", q.Op) && strings.HasPrefix(q.Paths[0], "/locks/o/") {
+				asked.Add(1)
+			}
+			return f
+		})
+		r := p.examine()
+		p.Intercept(nil)
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.ID == "left-behind" && len(f.Nodes) == 51 }) || asked.Load() != 1 {
+			t.Errorf("asked %d times: %+v", asked.Load(), r.Findings)
+		}
+	})
 }
 
 // TestHealthy: on a healthy ensemble the doctor makes all checks, has no finding, and leaves no node.

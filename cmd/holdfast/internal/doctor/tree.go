@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -140,19 +142,39 @@ func (e *exam) addNodes(id string, nodes []string, what string, args ...any) {
 }
 
 // undeletable returns the nodes that an ACL does not let this user delete. It deletes nothing: it asks
-// for a version that no node has, and the server looks at the ACL first.
-func (e *exam) undeletable(ctx context.Context, nodes []string) (denied []string, err error) {
-	for _, path := range nodes {
-		err := e.tree.Delete(ctx, []admin.Deletion{{Path: path, Version: math.MaxInt32}})
-		switch {
-		case errors.Is(err, zk.ErrNoAuth):
-			denied = append(denied, path)
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):
-		case err != nil:
-			return nil, err
-		}
+// for a version that no node has, and the server looks at the ACL first. That is the ACL of the node
+// above, so undeletable asks once for all nodes below the same one.
+func (e *exam) undeletable(ctx context.Context, nodes []string) ([]string, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	samples := map[string]string{}
+	for _, node := range nodes {
+		samples[path.Dir(node)] = node
 	}
-	return denied, nil
+	var mu sync.Mutex
+	var wrong error
+	denied := map[string]bool{}
+	var asking sync.WaitGroup
+	slots := make(chan struct{}, reaper.DefaultConcurrency)
+	for above, node := range samples {
+		slots <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-slots }()
+			err := e.tree.Delete(ctx, []admin.Deletion{{Path: node, Version: math.MaxInt32}})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, zk.ErrNoAuth):
+				denied[above] = true
+			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):
+			case err != nil:
+				wrong = cmp.Or(wrong, err)
+				stop()
+			}
+		})
+	}
+	asking.Wait()
+	return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return !denied[path.Dir(node)] }), wrong
 }
 
 // reaper checks whether a process holds the reaper's lock. A reaper that has crashed leaves an expired
