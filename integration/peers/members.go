@@ -3,7 +3,6 @@ package peers
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -33,21 +33,17 @@ type selfConfig struct {
 // ServeIfPeer turns this process into a peer and never returns, if the process was started as a
 // peer. A program that calls [Holdfast] or [ZKLock] must call it first.
 func ServeIfPeer() {
-	text := os.Getenv(selfEnv)
-	if text == "" {
-		return
+	served := crew.Serve(selfEnv, func(config selfConfig) error {
+		connect := connector(connectZKLock)
+		if config.Lock == holdfastName {
+			connect = connectHoldfast
+		}
+		serve(config.Terms, connect)
+		return nil
+	})
+	if served {
+		os.Exit(0)
 	}
-	var config selfConfig
-	if err := json.Unmarshal([]byte(text), &config); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", selfEnv, err)
-		os.Exit(1)
-	}
-	connect := connector(connectZKLock)
-	if config.Lock == holdfastName {
-		connect = connectHoldfast
-	}
-	serve(config.Terms, connect)
-	os.Exit(0)
 }
 
 // member is a lock's client in a copy of this program: a function for each command, which returns

@@ -6,7 +6,6 @@ package peers
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -267,9 +266,7 @@ func ZKLock(context.Context, string) (Program, error) {
 func self(version, name string) (Program, error) {
 	path, err := os.Executable()
 	return Program{version, func(terms Terms) *exec.Cmd {
-		config, _ := json.Marshal(selfConfig{name, terms}) // cannot fail
-		cmd := exec.Command(path)
-		cmd.Env = append(os.Environ(), selfEnv+"="+string(config))
+		cmd, _ := zkserver.Command(path, selfEnv, selfConfig{name, terms}) // fails only for values that JSON does not have
 		return cmd
 	}}, err
 }
