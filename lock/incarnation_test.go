@@ -369,6 +369,38 @@ func TestCopiedNumberCollides(t *testing.T) {
 	})
 }
 
+// TestCopiedNumberIsPassed: a waiter does not enter ahead of copied entries although the parent's counter
+// has passed their numbers, which joins of readers do without a collision.
+func TestCopiedNumberIsPassed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace})), w.raw("the tool")
+		h := w.take(a.RWMutex("x").Lock)
+		var copied []string // a holder, and a waiter behind it
+		record := w.record(h.EntryPath())
+		for seq := range int32(2) {
+			copied = append(copied, "/locks/x/"+znode.Predict(znode.Prefix(w.parent("x").Generation, znode.Writer), 1000+seq))
+			w.create(z, copied[seq], string(record.Encode()), 0)
+			record.AcquiredAt = 0
+		}
+		w.setSequence("x", 999)
+		w.unlock(h)
+		ch := w.join("x", w.dial("b").RWMutex("x").RLock)
+		for range 3 {
+			ctx, cancel := context.WithCancel(w.ctx)
+			other := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) })
+			time.Sleep(time.Second)
+			cancel()
+			mustBe(w, w.outcome(other).err, context.Canceled)
+		}
+		w.remove(z, copied[1])
+		time.Sleep(time.Second)
+		w.waits(ch)
+		w.remove(z, copied[0])
+		time.Sleep(time.Second)
+		w.finish(w.expect(ch).hold)
+	})
+}
+
 // TestTryWithoutDelete: a try does not wait for a copied entry that has expired and that an ACL does not
 // let it purge.
 func TestTryWithoutDelete(t *testing.T) {
