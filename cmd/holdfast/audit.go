@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
-	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
 // Exit statuses of audit, besides those of all commands.
@@ -28,11 +28,9 @@ const (
 const mostViolations = 100
 
 type auditFlags struct {
-	logs        []string
+	logFlags
 	since       string
 	grace, skew time.Duration
-	asJSON      bool
-	local       bool
 }
 
 func newAudit() *cobra.Command {
@@ -64,31 +62,24 @@ Exit status: 1 if nothing was judged or a file could not be read, ` + fmt.Sprint
 		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
+	f.add(cmd)
 	set := cmd.Flags()
-	set.StringArrayVar(&f.logs, "logs", nil, "`folder` with the logs and snapshots of a server, or one file; again for others")
 	set.Var((*app.Given)(&f.since), "since", "`time` from which on to judge, as of holdfast history")
 	set.DurationVar(&f.grace, "grace", lock.MinGrace, "the shortest grace of your locks: an entry that was purged earlier is a violation")
 	set.DurationVar(&f.skew, "skew", 0, "how far the clocks of two servers may differ; 0: unknown")
-	set.BoolVar(&f.asJSON, "json", false, "print one JSON document")
-	set.BoolVar(&f.local, "local", false, "times are in this machine's zone, not in UTC")
-	if err := cmd.MarkFlagFilename("logs"); err != nil {
-		panic(err) // the flag is not defined: a bug
-	}
 	return cmd
 }
 
 func (f *auditFlags) run(cmd *cobra.Command) error {
 	switch {
-	case len(f.logs) == 0:
-		return app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
 	case f.grace < lock.MinGrace:
 		return app.Usage("--grace %v: must be at least %v, as of a policy", f.grace, lock.MinGrace)
 	case f.skew < 0:
 		return app.Usage("--skew %v: must not be negative", f.skew)
 	}
-	logs, err := txnlog.Open(f.logs...)
+	logs, err := f.open()
 	if err != nil {
-		return fmt.Errorf("--logs: %w", err)
+		return err
 	}
 	zone := time.UTC
 	if f.local {
@@ -97,7 +88,7 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 	var since time.Time
 	if f.since != "" {
 		now := time.Now().In(zone)
-		if since, err = parseWhen(f.since, now, (&historyFlags{since: f.since}).end(logs, now).In(zone)); err != nil {
+		if since, err = parseWhen(f.since, now, endOf(logs, now, f.since).In(zone)); err != nil {
 			return app.Usage("--since %w", err)
 		}
 	}
@@ -197,10 +188,9 @@ func auditDocument(f *audit.Findings) auditedDocument {
 // printAudit prints the verdicts by rule, what was not judged, and the violations.
 func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool) error {
 	const layout = "2006-01-02 15:04:05 MST"
+	var b bytes.Buffer
 	if f.Txns > 0 {
-		if _, err := fmt.Fprintf(w, "transactions 0x%x to 0x%x, %s to %s\n\n", f.First, f.Last, f.From.In(zone).Format(layout), f.Until.In(zone).Format(layout)); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "transactions 0x%x to 0x%x, %s to %s\n\n", f.First, f.Last, f.From.In(zone).Format(layout), f.Until.In(zone).Format(layout))
 	}
 	violated := map[audit.Rule]int{}
 	for _, v := range f.Violations {
@@ -218,37 +208,29 @@ func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool
 		}
 	}
 	if f.Total() > 0 {
-		if err := table.Print(w); err != nil {
+		if err := table.Print(&b); err != nil {
 			return err
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(f.Unjudged)) {
-		if _, err := fmt.Fprintf(w, "not judged: %d %s\n", f.Unjudged[why], why); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "not judged: %d %s\n", f.Unjudged[why], why)
 	}
 	if f.InMiddle {
-		if _, err := fmt.Fprintln(w, "not judged: the order of the contenders of locks from before the log, which begins in the middle, or from before a gap or a restore"); err != nil {
-			return err
-		}
+		fmt.Fprintln(&b, "not judged: the order of the contenders of locks from before the log, which begins in the middle, or from before a gap or a restore")
 	}
 	for _, zxid := range f.Restored {
-		if _, err := fmt.Fprintf(w, "0x%x does not fit what was before: the servers' data was replaced, as by a restore through the admin server\n", zxid); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "0x%x does not fit what was before: the servers' data was replaced, as by a restore through the admin server\n", zxid)
 	}
 	for i, v := range f.Violations {
 		if i == mostViolations {
-			_, err := fmt.Fprintf(w, "and %d more: --json prints all\n", len(f.Violations)-i)
-			return err
+			fmt.Fprintf(&b, "and %d more: --json prints all\n", len(f.Violations)-i)
+			break
 		}
-		if _, err := fmt.Fprintf(w, "%s%s %s\n", map[bool]string{true: "\n"}[i == 0], v.Time.In(zone).Format("15:04:05.000"), text.Printable(v.String())); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "%s%s %s\n", map[bool]string{true: "\n"}[i == 0], v.Time.In(zone).Format("15:04:05.000"), text.Printable(v.String()))
 	}
 	if len(f.Violations) == 0 && f.Disagree == 0 && f.Total() > 0 {
-		_, err := fmt.Fprintf(w, "\nno violations in %s\n", text.Count(f.Total(), "verdict", "verdicts"))
-		return err
+		fmt.Fprintf(&b, "\nno violations in %s\n", text.Count(f.Total(), "verdict", "verdicts"))
 	}
-	return nil
+	_, err := b.WriteTo(w)
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -111,13 +110,11 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 }
 
 func configFiles(flags *app.Flags, args []string) ([]string, error) {
-	switch {
-	case len(args) > 0:
+	if len(args) > 0 {
 		return args, nil
-	case flags.Config != "":
-		return []string{flags.Config}, nil
-	case os.Getenv(app.EnvConfig) != "":
-		return []string{os.Getenv(app.EnvConfig)}, nil
+	}
+	if file := flags.File(); file != "" {
+		return []string{file}, nil
 	}
 	return nil, app.Usage("no file to check: name it, as in holdfast config check config.yaml")
 }

@@ -8,13 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/incident"
@@ -26,15 +23,43 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
+// logFlags are the flags that the commands on ZooKeeper's logs share.
+type logFlags struct {
+	logs          []string
+	asJSON, local bool
+}
+
+// add adds the flags. The shell completes theirs and the further flags' values by the names of files.
+func (f *logFlags) add(cmd *cobra.Command, further ...string) {
+	set := cmd.Flags()
+	set.StringArrayVar(&f.logs, "logs", nil, "`folder` with the logs and snapshots of a server, or one file; again for others")
+	set.BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	set.BoolVar(&f.local, "local", false, "times are in this machine's zone, not in UTC")
+	for _, name := range append(further, "logs") {
+		if err := cmd.MarkFlagFilename(name); err != nil {
+			panic(err) // the flag is not defined: a bug
+		}
+	}
+}
+
+func (f *logFlags) open() (*txnlog.Log, error) {
+	if len(f.logs) == 0 {
+		return nil, app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
+	}
+	logs, err := txnlog.Open(f.logs...)
+	if err != nil {
+		return nil, fmt.Errorf("--logs: %w", err)
+	}
+	return logs, nil
+}
+
 type historyFlags struct {
 	*app.Flags
-	logs         []string
+	logFlags
 	since, until string
 	at           []string
 	owner, jobs  string
 	html         string
-	asJSON       bool
-	local        bool
 }
 
 // around is how much of the log before --since and after --until is read too, because leases,
@@ -83,20 +108,13 @@ Exit status: 1 if a file could not be read, or there was nothing to tell.`,
 		},
 	}
 	set := cmd.Flags()
-	set.StringArrayVar(&f.logs, "logs", nil, "`folder` with the logs and snapshots of a server, or one file; again for others")
 	set.Var((*app.Given)(&f.since), "since", "`time` from which on to tell")
 	set.Var((*app.Given)(&f.until), "until", "`time` until which to tell")
 	set.StringArrayVar(&f.at, "at", nil, "tell who held the lock at this `time` or zxid; again for others")
 	set.Var((*app.Given)(&f.owner), "owner", "only what the client of this `name` did, and what was done to it")
 	set.Var((*app.Given)(&f.html), "html", "write a page to this `file`")
-	set.BoolVar(&f.asJSON, "json", false, "print one JSON document")
-	set.BoolVar(&f.local, "local", false, "times are in this machine's zone, not in UTC")
 	addJobs(cmd, &f.jobs)
-	for _, name := range []string{"logs", "html"} {
-		if err := cmd.MarkFlagFilename(name); err != nil {
-			panic(err) // the flag is not defined: a bug
-		}
-	}
+	f.add(cmd, "html")
 	return cmd
 }
 
@@ -176,15 +194,12 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
-	if len(f.logs) == 0 {
-		return app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
-	}
-	logs, err := txnlog.Open(f.logs...)
+	logs, err := f.open()
 	if err != nil {
-		return fmt.Errorf("--logs: %w", err)
+		return err
 	}
 	now := time.Now()
-	q, err := f.inquire(cfg, name, now, f.end(logs, now))
+	q, err := f.inquire(cfg, name, now, endOf(logs, now, append(f.at, f.since, f.until)...))
 	if err != nil {
 		return err
 	}
@@ -223,10 +238,10 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// end returns the time to which times of day refer: the latest time in the logs' last two files. It
-// returns now if no flag has a time of day, or if these files have no transaction.
-func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
-	if !slices.ContainsFunc(append(f.at, f.since, f.until), timeOfDay) {
+// endOf returns the time to which times of day refer: the latest time in the logs' last two files. It
+// returns now if none of the given times is a time of day, or if these files have no transaction.
+func endOf(logs *txnlog.Log, now time.Time, given ...string) time.Time {
+	if !slices.ContainsFunc(given, timeOfDay) {
 		return now
 	}
 	var starts []int64
@@ -362,37 +377,4 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(tmp.Name(), name)
-}
-
-// heapGrowth is how much the heap may grow until it is collected, in percent: what is kept of each lock
-// matters more than the time, and an operator may read the logs on a server.
-const heapGrowth = 40
-
-// showReading shows the progress of reading logs on a terminal, after barInterval and until end is
-// called. Elsewhere it shows nothing. Until then the heap is kept small.
-func showReading(errs io.Writer, logs *txnlog.Log) (end func()) {
-	usual := debug.SetGCPercent(heapGrowth)
-	if !app.IsTerminal(errs) {
-		return func() { debug.SetGCPercent(usual) }
-	}
-	var bar *progressbar.ProgressBar
-	began := time.Now()
-	var once atomic.Bool
-	logs.Progress = func(read, total int64) {
-		if time.Since(began) < barInterval {
-			return
-		}
-		if bar == nil {
-			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(errs), progressbar.OptionSetDescription("reading"),
-				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(barInterval))
-		}
-		_ = bar.Set64(min(read, total-1)) // reaching the maximum would finish the bar
-	}
-	return func() {
-		debug.SetGCPercent(usual)
-		if bar != nil && once.CompareAndSwap(false, true) {
-			_ = bar.Clear() // if it fails, the bar stays on the screen
-		}
-	}
 }

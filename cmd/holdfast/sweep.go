@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -94,22 +95,19 @@ func printReport(w io.Writer, r *reaper.Report, colour bool) error {
 		_, err := fmt.Fprintf(w, "nothing was swept: %s\n", text.Printable(r.Skipped))
 		return err
 	}
-	if err := table.Print(w); err != nil {
+	var b bytes.Buffer
+	if err := table.Print(&b); err != nil {
 		return err
 	}
 	for _, p := range r.Planned {
-		if _, err := fmt.Fprintf(w, "would delete %s (%s)\n", text.Printable(p.Path), p.Verdict); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "would delete %s (%s)\n", text.Printable(p.Path), p.Verdict)
 	}
 	if n := len(r.Denied); n > 0 {
-		if _, err := fmt.Fprintf(w, "an ACL forbids %s, the first is %s: %s\n", text.Count(r.Total.Denied, "node", "nodes"), text.Printable(r.Denied[0].Path), r.Denied[0].Error); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "an ACL forbids %s, the first is %s: %s\n", text.Count(r.Total.Denied, "node", "nodes"), text.Printable(r.Denied[0].Path), r.Denied[0].Error)
 	}
 	if n := len(r.Undecodable); n > 0 {
-		_, err := fmt.Fprintf(w, "%s damaged or of a newer version, in the way of their locks; the first is %s\n", text.Count(r.Total.Undecodable, "node", "nodes"), text.Printable(r.Undecodable[0]))
-		return err
+		fmt.Fprintf(&b, "%s damaged or of a newer version, in the way of their locks; the first is %s\n", text.Count(r.Total.Undecodable, "node", "nodes"), text.Printable(r.Undecodable[0]))
 	}
-	return nil
+	_, err := b.WriteTo(w)
+	return err
 }
