@@ -88,7 +88,7 @@ func mutexes(s size) []*experiment {
 		many(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 1.8}, bar{Figure: 2, Limit: 0.25, Counted: !s.quick}),
 		many(256, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.0}, bar{Figure: 2, Limit: 0.1, Counted: !s.quick}),
 		manyContended(64),
-		manyAnew(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.5}),
+		manyAnew(64, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.5}, bar{Figure: 3, Against: zkLockName, Limit: 1}),
 	}
 	for _, hold := range []time.Duration{shortHold, 0} {
 		for _, n := range s.queues {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -102,6 +103,9 @@ func manyLocks(title string, n, rivals int, anew bool, shared func(*peer) bool, 
 		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},
 		turns: 12,
 	}
+	if anew {
+		e.Figures = append(e.Figures, figure{"99th percentile", milliseconds})
+	}
 	e.prepare = withClients(1+min(rivals, 1), func(ctx context.Context, c *crew) (round, error) {
 		var lockers, contending []locker
 		path := c.newPath()
@@ -119,6 +123,7 @@ func manyLocks(title string, n, rivals int, anew bool, shared func(*peer) bool, 
 			team := c.team(ctx, patience)
 			defer team.end()
 			var rate float64
+			took := make([][]float64, len(lockers)) // of each cycle with a new lock, in seconds
 			each, err := c.costOf(ctx, c.sessions, func() (int, error) {
 				var cycles atomic.Int64
 				start := time.Now()
@@ -131,7 +136,9 @@ func manyLocks(title string, n, rivals int, anew bool, shared func(*peer) bool, 
 						return lockers[i].cycleUntil(team.ctx, over)
 					}
 					for done := false; err == nil && !done; done = over() {
+						begun := time.Now()
 						err = c.sessions[0].locker(c.newPath()).cycle(team.ctx)
+						took[i] = append(took[i], time.Since(begun).Seconds())
 					}
 					return err
 				})
@@ -142,7 +149,11 @@ func manyLocks(title string, n, rivals int, anew bool, shared func(*peer) bool, 
 			if err != nil {
 				return nil, err
 			}
-			return turn{rate, each.requests, each.transactions}, c.settle(ctx)
+			one := turn{rate, each.requests, each.transactions}
+			if anew {
+				one = append(one, quantile(slices.Concat(took...), 0.99))
+			}
+			return one, c.settle(ctx)
 		}
 		_, err := round(ctx) // warms up
 		return round, err

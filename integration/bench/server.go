@@ -70,6 +70,11 @@ func elsewhere(s size) []*experiment {
 	bars := asOften
 	if s.quick { // with bars, a quick run would include these experiments
 		bars = nil
+	} else {
+		few := bar{Figure: 2, Limit: 0.1, Counted: true}
+		list = append(list,
+			many(256).on(delayed, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 1.5}, few),
+			many(256).on(three, bar{Figure: 0, Against: zkLockName, Least: true, Limit: 2.4}, few))
 	}
 	for _, n := range s.queues {
 		if (n >= queue || !s.quick) && n <= mostOfAll {
