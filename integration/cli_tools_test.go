@@ -292,7 +292,7 @@ func testWithoutServer(t *testing.T, bin string) {
 		{0, "this does not look at: --root chooses one", []string{"policy", "test", "x", "--config", several}},
 		{0, "own applies", []string{"policy", "test", "x", "--config", several, "--root", "/b"}},
 		{0, "own applies", []string{"policy", "test", "x", "--config", several, "--root", "b"}},
-		{2, "must start with a slash", []string{"policy", "test", "x", "--config", several, "--root", "c"}},
+		{2, "or the name of a root", []string{"policy", "test", "x", "--config", several, "--root", "c"}},
 		{2, `root \"team\": `, []string{"config", "check", "--json", rooted}},
 		{2, "reaper.concurrency 5000: must be from 1 to 1000", []string{"config", "check", rooted}},
 		{0, "is fine", []string{"config", "check", secret}},

@@ -91,9 +91,14 @@ func TestLoadChoosesARootByItsName(t *testing.T) {
 			t.Errorf("--root %s: %s, want %s", root, got, want)
 		}
 	}
-	_, err := (&Flags{Config: file, Root: "/locks"}).Load(t.Context())
-	if want := "--root /locks: is the node of the roots east and west: give the name of one"; err == nil || err.Error() != want || Status(t.Context(), err) != StatusUsage {
-		t.Errorf("--root /locks: %v, want %s", err, want)
+	for root, want := range map[string]string{
+		"/locks": "--root /locks: is the node of the roots east and west: give the name of one",
+		"esat":   "--root esat: must be a node, such as /locks, or the name of a root: east, west, more",
+	} {
+		_, err := (&Flags{Config: file, Root: root}).Load(t.Context())
+		if err == nil || err.Error() != want || Status(t.Context(), err) != StatusUsage {
+			t.Errorf("--root %s: %v, want %s", root, err, want)
+		}
 	}
 }
 

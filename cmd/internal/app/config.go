@@ -116,8 +116,9 @@ func (f *Flags) Load(ctx context.Context) (*config.Config, error) {
 // credentials; for any other node, the file's configuration with this node as the root. A node that
 // several roots have, on different servers, is an error.
 func choose(cfg *config.Config, root string) (*config.Config, error) {
-	var same []string
+	var same, names []string
 	for _, n := range cfg.Each() {
+		names = append(names, n.Name)
 		switch {
 		case n.Name == root && !strings.HasPrefix(root, "/"): // root is a name, not a node
 			return n.Config, nil
@@ -127,6 +128,9 @@ func choose(cfg *config.Config, root string) (*config.Config, error) {
 	}
 	if len(same) > 1 {
 		return nil, fmt.Errorf("--root %s: is the node of the roots %s: give the name of one", root, strings.Join(same, " and "))
+	}
+	if len(cfg.Roots) > 0 && !strings.HasPrefix(root, "/") {
+		return nil, fmt.Errorf("--root %s: must be a node, such as %s, or the name of a root: %s", root, lock.DefaultRoot, strings.Join(names, ", "))
 	}
 	if err := znode.CheckRoot(root); err != nil {
 		return nil, fmt.Errorf("--root: %w", err)
