@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/rule"
@@ -295,7 +296,7 @@ func decodeNumber(to *int, n ast.Node) error {
 	text := n.GetToken().Value
 	i, err := strconv.Atoi(text)
 	if n.Type() != ast.IntegerType || err != nil || strconv.Itoa(i) != text || i < 1 {
-		return errors.New("must be a whole number, 1 or more")
+		return unquoted("must be a whole number, 1 or more", n)
 	}
 	*to = i
 	return nil
@@ -304,8 +305,16 @@ func decodeNumber(to *int, n ast.Node) error {
 func decodeBool(to *bool, n ast.Node) error {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		return errors.New("must be true or false")
+		return unquoted("must be true or false", n)
 	}
 	*to = b.Value
 	return nil
+}
+
+// unquoted returns a rule that the value n breaks. It tells if n is in quotes, which messages do not show.
+func unquoted(rule string, n ast.Node) error {
+	if t := n.GetToken().Type; t == token.SingleQuoteType || t == token.DoubleQuoteType {
+		rule += ", without quotes"
+	}
+	return errors.New(rule)
 }

@@ -172,6 +172,8 @@ func TestParseMistakes(t *testing.T) {
 		{"null", "log: ~\n", 1, 6, "log", "", "has no value"},
 
 		// Values of a wrong type.
+		{"number in quotes", "reaper: {batch: \"5\"}\n", 1, 17, "reaper.batch", "5", "must be a whole number, 1 or more, without quotes"},
+		{"truth in quotes", "zookeeper: {unsafe_server: 'true'}\n", 1, 28, "zookeeper.unsafe_server", "true", "must be true or false, without quotes"},
 		{"list for mapping", "log: [a]\n", 1, 6, "log", "a list", "must be a mapping"},
 		{"text for mapping", "log: info\n", 1, 6, "log", "info", "must be a mapping"},
 		{"text for file", "hunter2\n", 1, 1, "", "[redacted]", "must be a mapping"},
