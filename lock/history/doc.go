@@ -23,9 +23,8 @@
 //	purged         another client deleted the entry after its lease
 //	swept          the reaper deleted the entry
 //	removed        another client deleted the entry during its lease: by hand, or by a break
-//	ended          the entry was deleted: the log does not show whether by its client, whose session
-//	               had ended, or wrote it before the log begins; or, by its client: the log does not
-//	               show whether it held the lock
+//	ended          the entry was deleted, and the log does not show whether by its client in another
+//	               session or by another client; or by its client, and not whether it held the lock
 //	session_ended  the entry, of another library, ended with its session
 //	vanished       the log does not show the entry after a gap
 //	broken         a client force-released the hold, and why

@@ -209,7 +209,7 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry) {
 		e.By = clientOf(was) // the previous owner
 	}
 	m.tell(q, e)
-	q.complete(c)
+	m.complete(q, c)
 	m.record(q, c)
 }
 

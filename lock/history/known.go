@@ -193,10 +193,16 @@ func (m *Machine) restored(q *queue) {
 func (q *queue) sure() bool { return !q.partial && q.unseen == 0 && !q.vague.node && !q.vague.anchor }
 
 // complete takes note of a recorded grant. Nothing excludes an entry whose record shows the grant. If it
-// excludes all others, and was created since the lock became partial, all entries are known.
-func (q *queue) complete(c *contender) {
+// excludes all others, and was created since the lock became partial, all entries are known: those that
+// were doubted are gone.
+func (m *Machine) complete(q *queue, c *contender) {
 	alone := q.rules.Kind == znode.Mutex && c.Role == znode.Exclusive || q.rules.Kind == znode.RW && c.Role == znode.Writer
 	if q.partial && q.data != 0 && c.fresh && !c.doubted && alone && c.Granted() && !c.Record.Shared {
 		q.partial, q.disputed, q.blurred = false, false, true
+		for i := len(q.entries) - 1; i >= 0; i-- {
+			if q.entries[i].doubted {
+				m.vanish(q, i)
+			}
+		}
 	}
 }

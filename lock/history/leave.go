@@ -36,7 +36,6 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	unknown := s == nil || !s.client.Known()
 	// Other clients delete an entry only after its lease: in doubt it had ended.
 	e.over = c.lapsed || c.Leased() && m.clock.most(c.written, m.clock.point) > c.TTL()
-	gone := m.sessions[c.session] == nil || c.unseen // its client's session has ended, or is not known
 	own := m.txn.Session == c.session || !unknown && s.client == c.client()
 	switch {
 	case ended:
@@ -46,7 +45,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 		e.Again = m.rejoins(q.name)
 	case e.over && s != nil && s.reaps:
 		e.Kind, e.Early = Swept, m.early(q, c)
-	case e.over && unknown && gone:
+	case e.over && unknown:
 		e.Kind, e.Reason, e.Early = Ended, byLate, m.early(q, c)
 		m.nameless[m.txn.Session] = Client{}
 	case e.over:
@@ -62,7 +61,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 		e.left()
 	case !e.By.Known():
 		e.Reason = byUnknown
-		if gone {
+		if m.sessions[c.session] == nil || c.unseen { // its client's session has ended, or is not known
 			e.Kind, e.Reason = Ended, byEither
 		}
 		m.nameless[m.txn.Session] = Client{}

@@ -143,6 +143,9 @@ func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 			if f.next = next.Zxid; next.Time.After(stamp) {
 				f.rose = next.Time.Sub(stamp)
 			}
+			if c.gap != nil || c.last > m.clock.zxid { // when in that time is not known
+				f.doubt = f.rose - f.after
+			}
 		}
 	}
 	switch asked := c.asked[i]; {
