@@ -381,29 +381,33 @@ func TestLateRecord(t *testing.T) {
 	})
 }
 
-// TestRecordIsRetried: if the connection fails seven times while a run's end is recorded, but the
-// hold lasts, the end is recorded.
+// TestRecordIsRetried: if the connection fails seven times while a run's end is recorded, or the server
+// does, but the hold lasts, the end is recorded.
 func TestRecordIsRetried(t *testing.T) {
-	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
-		j := w.job(w.dial("a"), schedule.Options{AtLeastOnce: true})
-		w.start(j, w.note("a", time.Second))
-		time.Sleep(59*time.Second + 500*time.Millisecond) // the run has begun
-		dropped := 0
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if dropped == 7 || r.Op != "multi" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) {
-				return locktest.Fault{}
-			}
-			dropped++
-			return locktest.Fault{Drop: locktest.BeforeApply}
+	for name, fault := range map[string]locktest.Fault{"the connection": {Drop: locktest.BeforeApply}, "the server": {Code: -1}} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := onTheMinute()
+				time.Sleep(time.Second)
+				j := w.job(w.dial("a"), schedule.Options{AtLeastOnce: true})
+				w.start(j, w.note("a", time.Second))
+				time.Sleep(59*time.Second + 500*time.Millisecond) // the run has begun
+				failed := 0
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if failed == 7 || r.Op != "multi" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) {
+						return locktest.Fault{}
+					}
+					failed++
+					return fault
+				})
+				time.Sleep(20 * time.Second)
+				last, _ := w.status(j).Last()
+				if got := w.ticks(begun); failed != 7 || last.Outcome != schedule.Done || fmt.Sprint(got) != "map[1:1]" {
+					t.Errorf("%d requests failed, the ticks ran %v times, the status is %+v", failed, got, last)
+				}
+			})
 		})
-		time.Sleep(20 * time.Second)
-		last, _ := w.status(j).Last()
-		if got := w.ticks(begun); dropped != 7 || last.Outcome != schedule.Done || fmt.Sprint(got) != "map[1:1]" {
-			t.Errorf("%d requests were lost, the ticks ran %v times, the status is %+v", dropped, got, last)
-		}
-	})
+	}
 }
 
 // TestOverlap: during a run of two and a half minutes, OverlapWait keeps the ticks for later,

@@ -196,26 +196,39 @@ func (t *Turn) finish(outcome Outcome, why error) Outcome {
 	return run.Outcome
 }
 
-// record writes the run's end into the job's record. During an outage it tries again until the hold
-// ends.
+// record writes the run's end into the job's record. It tries again until the hold ends: during an outage,
+// and for a minute after another error that can pass.
 func (t *Turn) record(run *Run) error {
-	ctx, j := t.Hold.Context(), t.job
-	for {
-		now, err := j.now(ctx)
-		if err != nil {
+	ctx := t.Hold.Context()
+	for failed := 0; ; {
+		err := t.recordOnce(ctx, run)
+		switch {
+		case err == errChanged:
+		case err == nil || ctx.Err() != nil || !admin.Mends(err) || failed == 60:
 			return err
-		}
-		rec, version, err := j.read(ctx)
-		if err != nil {
-			return err
-		}
-		run.Ended = now
-		rec.finish(*run)
-		err = j.write(ctx, t.Hold, rec, version)
-		if err != errChanged && (ctx.Err() != nil || !errors.Is(err, lock.ErrUnavailable)) {
-			return err
+		case !errors.Is(err, lock.ErrUnavailable):
+			failed++
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
 		}
 	}
+}
+
+// recordOnce tries once. It fails with errChanged as write does.
+func (t *Turn) recordOnce(ctx context.Context, run *Run) error {
+	now, err := t.job.now(ctx)
+	if err != nil {
+		return err
+	}
+	rec, version, err := t.job.read(ctx)
+	if err != nil {
+		return err
+	}
+	run.Ended = now
+	rec.finish(*run)
+	return t.job.write(ctx, t.Hold, rec, version)
 }
 
 // tell calls Report for runs that have ended.
