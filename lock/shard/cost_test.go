@@ -66,7 +66,10 @@ func within[T int | int64 | time.Duration](t *testing.T, what string, got, limit
 	}
 }
 
+// TestCost runs on one processor. On several ones that other programs keep busy, the joins of a moment
+// come as more groups, in up to ten transactions more.
 func TestCost(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	costWorld(t, func(w *world) {
 		const defaults = lock.DefaultTTL
 		clients := make([]*lock.Client, costMembers)
@@ -81,7 +84,7 @@ func TestCost(t *testing.T) {
 		w.Until("all shards are owned", w.ownedAll)
 		cold := w.since(before)
 		within(t, "cold start: time", time.Since(begun), 10*time.Second)
-		within(t, "cold start: transactions", cold.transactions, 65)
+		within(t, "cold start: transactions", cold.transactions, 60)
 		t.Logf("cold start: %d requests", cold.requests)
 		w.mustOwn(time.Second, "map[m0:125 m1:125 m2:125 m3:125 m4:125 m5:125 m6:125 m7:125]")
 
@@ -103,7 +106,7 @@ func TestCost(t *testing.T) {
 		within(t, "a member left: moves", moves, costShards/costMembers)
 		within(t, "a member left: without an owner", gap, time.Second)
 		within(t, "a member left: transactions", moved.transactions-other.transactions, 40)
-		t.Logf("a member left: %d requests, %d of other work in these %v", moved.requests-other.requests, other.requests, time.Since(begun))
+		within(t, "a member left: requests", moved.requests-other.requests, 60)
 
 		time.Sleep(time.Minute)
 		begun = time.Now()
