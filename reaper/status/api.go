@@ -236,9 +236,14 @@ func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
+	code, notFound := http.StatusNotFound, fmt.Errorf("lock %q: not found", name)
 	for _, known := range s.shown() {
+		if root != "" && root != known.label() {
+			continue
+		}
 		reader, ok := s.reader(known.Root)
-		if !ok || root != "" && root != reader.label {
+		if !ok { // it may be there
+			code, notFound = http.StatusServiceUnavailable, errNoClient
 			continue
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), askTime)
@@ -256,7 +261,7 @@ func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeError(w, http.StatusNotFound, fmt.Errorf("lock %q: not found", name))
+	writeError(w, code, notFound)
 }
 
 func writeError(w http.ResponseWriter, code int, err error) {

@@ -205,11 +205,14 @@ func (s *Server) reader(r Root) (reader, bool) {
 	return reader{label: r.label(), tree: admin.New(locks), policies: r.Monitor.Policies(), metadata: s.options.Metadata}, true
 }
 
+// errNoClient is the error of reads from a root that has no client.
+var errNoClient = errors.New("there was no session with ZooKeeper yet")
+
 // look returns a pass over a root's locks, nil if there is none; see listing.look.
 func (s *Server) look(ctx context.Context, root *shown) (*reading, error) {
 	reader, ok := s.reader(root.Root)
 	if !ok {
-		return nil, errors.New("there was no session with ZooKeeper yet")
+		return nil, errNoClient
 	}
 	return root.listing.look(ctx, &reading{reader: reader, most: maxNodes, begun: time.Now(), done: make(chan struct{})})
 }

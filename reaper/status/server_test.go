@@ -124,7 +124,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstSession: before the first session only /readyz fails, and no lock is found.
+// TestBeforeTheFirstSession: before the first session only /readyz and the read of one lock fail: nothing
+// is known of it.
 func TestBeforeTheFirstSession(t *testing.T) {
 	m := &told{status: reaper.Status{About: reaper.About{Root: "/locks"}, State: reaper.Disconnected, Session: reaper.Session{Since: time.Now()}}}
 	s, err := New(Options{Roots: []Root{{Monitor: m}}})
@@ -133,7 +134,7 @@ func TestBeforeTheFirstSession(t *testing.T) {
 	}
 	defer s.Close()
 	w := &world{T: t, server: s}
-	for path, want := range map[string]int{"/": 200, "/healthz": 200, "/readyz": 503, "/metrics": 200, "/api/v1/status": 200, "/api/v1/locks": 200, "/api/v1/lock?name=x": 404} {
+	for path, want := range map[string]int{"/": 200, "/healthz": 200, "/readyz": 503, "/metrics": 200, "/api/v1/status": 200, "/api/v1/locks": 200, "/api/v1/lock?name=x": 503, "/api/v1/lock?name=x&root=other": 404} {
 		if a := w.get(path); a.Code != want {
 			t.Errorf("%s: %d, want %d: %s", path, a.Code, want, a.Body)
 		}
