@@ -198,7 +198,7 @@ func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list
 		}
 		if err == nil && !f.asJSON {
 			if why := unread(l); why != nil {
-				frame.WriteString(text.Printable(why.Error()) + "\n")
+				frame.WriteString(why.Error() + "\n")
 			}
 		}
 		if err == nil {
@@ -225,7 +225,7 @@ func unread(l list.Listing) error {
 	}
 	var names strings.Builder
 	for _, u := range l.Unread[:min(len(l.Unread), mostUnread)] {
-		fmt.Fprintf(&names, "\n%s: %v", u.Path, u.Err)
+		names.WriteString("\n" + text.Printable(fmt.Sprintf("%s: %v", u.Path, u.Err)))
 	}
 	if more := len(l.Unread) - mostUnread; more > 0 {
 		fmt.Fprintf(&names, "\nand %d more, which holdfast ls --json names", more)

@@ -1,7 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
 	"testing"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
@@ -36,4 +42,27 @@ func TestMatcher(t *testing.T) {
 	if s, err := chosen("a/b/c?d/*"); err != nil || s.start != "a/b" {
 		t.Errorf("starts at %q, %v", s.start, err)
 	}
+}
+
+// TestWatchOfAnIncompleteListing: ls --watch names each node that could not be read on a line of its own.
+func TestWatchOfAnIncompleteListing(t *testing.T) {
+	served(t)
+	create(t, "/locks", "", 0, zk.WorldACL(zk.PermAll))
+	create(t, "/locks/secret", "", 0, zk.DigestACL(zk.PermAll, "other", "password"))
+	ctx, stop := context.WithCancel(t.Context())
+	out := &stopping{stop: stop}
+	if status := run(ctx, []string{"ls", "--watch"}, strings.NewReader(""), out, io.Discard); status != 0 || !strings.Contains(out.all.String(), "could not be read:\n/locks/secret: ") {
+		t.Errorf("status %d, prints %q", status, &out.all)
+	}
+}
+
+// stopping calls stop once something is written.
+type stopping struct {
+	all  bytes.Buffer
+	stop func()
+}
+
+func (s *stopping) Write(p []byte) (int, error) {
+	defer s.stop()
+	return s.all.Write(p)
 }
