@@ -14,9 +14,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
+// The pause before the next attempt to become the active reaper doubles after each error that can pass.
+const (
+	firstPause = 5 * time.Second
+	mostPause  = 5 * time.Minute
+)
+
 // Run sweeps by the policies' schedules while this reaper is the active one, until ctx ends. If a
 // sweep is still running when the next one is due, the next one is skipped. If a sweep panics, Run
-// logs that and continues. An outage of ZooKeeper does not end Run.
+// logs that and continues. An outage of ZooKeeper does not end Run, nor does another error that can
+// pass, such as an exceeded quota: Run logs it and tries again, after pauses of 5 s to 5 min.
 //
 // When ctx has ended, Run finishes the deletes in flight, releases its lock, and returns nil. If there
 // is no session, Run returns nil too, and the lock's entry expires. Run returns an error if the release
@@ -34,15 +41,26 @@ func (r *Reaper) Run(ctx context.Context) error {
 	watching.Go(func() { r.summarize(aside) })
 	watching.Go(func() { r.watchLeader(aside) })
 	r.noRoot(ctx) // only to log it: the lock of the active reaper creates the root
-	for {
+	for pause := firstPause; ; {
 		hold, err := r.turn(ctx)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return nil
+		case admin.Mends(err):
+			r.log.Error().Err(err).Int("failures", r.monitor.fails(err)).Stringer("again_in", pause).
+				Msg("cannot become the active reaper: trying again")
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return nil
+			}
+			pause = min(2*pause, mostPause)
+			continue
 		default:
 			return fmt.Errorf("become the active reaper: %w", err)
 		}
+		pause = firstPause
 		r.hold.Store(hold)
 		r.serve(ctx, hold)
 		r.hold.Store(nil)

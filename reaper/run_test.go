@@ -94,6 +94,34 @@ func TestFrozenFor17Seconds(t *testing.T) {
 	})
 }
 
+// TestErrorThatPasses: an error of the servers that can pass does not end Run. The reaper is active soon after.
+func TestErrorThatPasses(t *testing.T) {
+	for name, code := range map[string]int32{"the server failed": -1, "a quota is exceeded": -125} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if r.Op == "multi" {
+						return locktest.Fault{Code: code}
+					}
+					return locktest.Fault{}
+				})
+				stop := w.run(r)
+				time.Sleep(time.Minute)
+				if n := len(w.lines("cannot become the active reaper: trying again")); n != 4 { // after 0, 5, 15 and 35 s
+					t.Errorf("tried again %d times, want 4", n)
+				}
+				w.Intercept(nil)
+				time.Sleep(time.Minute)
+				if s := r.Monitor().Status(); s.State != reaper.Active {
+					t.Errorf("after it: %+v", s)
+				}
+				stop()
+			})
+		})
+	}
+}
+
 // TestLongOutageIsLoggedAgain: in an outage of 40 minutes the log has five reminders. Run can be
 // stopped during the outage without an error.
 func TestLongOutageIsLoggedAgain(t *testing.T) {
