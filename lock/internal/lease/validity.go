@@ -83,9 +83,6 @@ func (e *Entry) Err() error { return locked(e, func() error { return e.why }) }
 // Recorded reports whether the node's record has the grant, by the last acknowledged write.
 func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.recorded }) }
 
-// Quiet reports whether no write of the entry is in flight or in doubt.
-func (e *Entry) Quiet() bool { return locked(e, func() bool { return e.writing == nil }) }
-
 // HeldSince returns the monotonic time of the grant; 0: not granted.
 func (e *Entry) HeldSince() time.Duration {
 	return locked(e, func() time.Duration { return e.granted })

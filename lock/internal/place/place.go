@@ -145,19 +145,22 @@ func (p *Place[E]) remove(w *Waiter[E]) {
 	}
 }
 
-// Next removes and returns the first waiter, to be served; nil if there is none.
-func (p *Place[E]) Next() *Waiter[E] {
-	front := p.waiters.Front()
-	if front == nil {
-		return nil
+// First returns the first waiter; nil if there is none.
+func (p *Place[E]) First() *Waiter[E] {
+	if front := p.waiters.Front(); front != nil {
+		return front.Value.(*Waiter[E])
 	}
-	w := front.Value.(*Waiter[E])
-	p.remove(w)
-	return w
+	return nil
 }
 
-// Return puts a waiter from Next, which could not be served, back to the front.
-func (p *Place[E]) Return(w *Waiter[E]) { w.at = p.waiters.PushFront(w) }
+// Next removes and returns the first waiter, to be served; nil if there is none.
+func (p *Place[E]) Next() *Waiter[E] {
+	w := p.First()
+	if w != nil {
+		p.remove(w)
+	}
+	return w
+}
 
 // Waiting returns the number of waiters.
 func (p *Place[E]) Waiting() int { return p.waiters.Len() }

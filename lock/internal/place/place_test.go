@@ -64,15 +64,13 @@ func (h *history) do(t *testing.T, op string) {
 	case "arrive": // the first join ends with the entry, or without one
 		h.End(h.joining[0])
 		h.joining = h.joining[1:]
-		w := h.Next()
 		switch {
-		case w == nil:
+		case h.First() == nil:
 			h.say("nobody")
 		case arg != "":
 			h.Hold(arg, 0, h.now)
-			h.say("%v", w.For)
+			h.say("%v", h.Next().For)
 		default:
-			h.Return(w)
 			h.say("none")
 		}
 		joins()

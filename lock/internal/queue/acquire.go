@@ -123,11 +123,6 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 			}
 		}
 	}
-	end := func() {
-		for _, c := range cs {
-			q.close(c.lock)
-		}
-	}
 	q.waiters.Add(1)
 	defer q.waiters.Add(-1)
 	type result struct {
@@ -136,8 +131,10 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	done := make(chan result) // unbuffered: the sender knows whether the result was received
-	if !q.Tasks.Go(func() {
-		defer end()
+	q.Tasks.Go(func() {       // succeeds: the call is a task, too
+		for _, c := range cs {
+			defer q.close(c.lock)
+		}
 		defer cancel(nil)
 		value, err := f(inner)
 		select {
@@ -147,11 +144,7 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 				undo(value)
 			}
 		}
-	}) {
-		end()
-		cancel(nil)
-		return value, zkconn.ErrClosed
-	}
+	})
 	select {
 	case r := <-done:
 		return r.value, r.err

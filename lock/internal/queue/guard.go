@@ -54,14 +54,6 @@ func (j *joiner) makeGuard(ctx context.Context) error {
 	return err
 }
 
-// doubtGuards makes the next join make sure of each guard again: an attempt may have deleted it, or the
-// session that had it may have ended.
-func (a *all) doubtGuards() {
-	for _, j := range a.each {
-		j.guarded = false
-	}
-}
-
 // unguard deletes the guards in the background. A parent that has only its anchor then is deleted
 // later.
 func (a *all) unguard() {

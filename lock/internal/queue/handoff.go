@@ -20,14 +20,11 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
-	switch next, until := p.Release(e, q.Clock.Mono(), e.Passable(q.Conn.Session()) && q.Closing.Err() == nil); next {
+	switch next, until := p.Release(e, q.Clock.Mono(), e.Passable(q.Conn.Session())); next {
 	case place.Pass:
 		p.pass(e, until)
 		return true
 	case place.Exchange:
-		if !e.Quiet() { // Unlock waits until no write in flight can be applied any more
-			return false
-		}
 		p.begin(e, true, 0)
 		return true
 	}

@@ -242,7 +242,6 @@ func (a *all) attempt(ctx context.Context) error {
 		}
 	case zkconn.Ambiguous:
 		if err := a.resolveCreates(ctx, created); err != nil {
-			a.doubtGuards()
 			return err
 		}
 	default:
@@ -296,7 +295,6 @@ func (a *all) refused(ctx context.Context, err error) error {
 		return err
 	}
 	a.refusals++
-	a.doubtGuards()
 	for i, j := range a.each {
 		if n := len(j.d.ops); op >= n {
 			op -= n
@@ -313,6 +311,7 @@ func (a *all) refused(ctx context.Context, err error) error {
 	}
 	for _, j := range a.each {
 		j.lock.believe(parent{state: unknown, shared: j.lock.believed().shared})
+		j.guarded = false // an attempt may have deleted the guard, or its session may have ended
 	}
 	return zkconn.Later(cause) // with a random pause, because other clients change the parents, too
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -160,13 +159,10 @@ func (p *placed) begin(from *Entry, exchanges bool, until time.Duration) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Until: until}
 	p.Begin(j)
-	if !p.queue.Tasks.Go(func() {
+	p.queue.Tasks.Go(func() { // succeeds: the waiters' calls are tasks, too
 		defer cancel(nil)
 		p.join(ctx, j, from, exchanges)
-	}) {
-		cancel(nil)
-		go p.arrived(ctx, j, nil, zkconn.ErrClosed) // Close has finished waiting
-	}
+	})
 }
 
 // join gets an entry whose turn has come, or an error, and calls arrived with it.
@@ -257,15 +253,11 @@ func (p *placed) arrived(ctx context.Context, j *place.Join, e *Entry, err error
 // serve gives an entry to the first waiter, and a shared entry to all waiters. It returns false if
 // no goroutine got it. lock.mu is held.
 func (p *placed) serve(e *Entry, until time.Duration) bool {
-	w := p.Next()
-	if w == nil {
+	w := p.First()
+	if w == nil || p.grant(w, e, until) != nil { // no goroutine waits, or the entry was lost just now
 		return false
 	}
-	if p.grant(w, e, until) != nil { // the entry was lost just now
-		p.Return(w)
-		return false
-	}
-	w.Served <- place.Turn[*Entry]{Entry: e}
+	p.Next().Served <- place.Turn[*Entry]{Entry: e}
 	for p.Shared && p.Waiting() > 0 && e.AddHandle() {
 		p.Next().Served <- place.Turn[*Entry]{Entry: e}
 	}
