@@ -35,7 +35,7 @@ type duty struct {
 
 const (
 	// tidyAtOnce is the largest number of parents that are checked concurrently.
-	tidyAtOnce = 64
+	tidyAtOnce = 256
 	// tidyPatience is the time for which a client that closes waits for the next reply to a check.
 	tidyPatience = time.Second
 )
@@ -103,71 +103,55 @@ func (t *tidier) tidyUp() {
 	}
 }
 
-// tidyAll reads the parents, and then deletes those that are empty; they share transactions. It
-// postpones a parent whose lock is in use. notTidied handles each error.
+// tidyAll checks the parents, tidyAtOnce of them concurrently; their deletes share transactions. It
+// postpones a parent whose lock is in use.
 func (t *tidier) tidyAll(due map[string]*duty) {
 	ctx, progress, end := t.forTidying()
 	defer end()
-	above := t.above(due) // such a lock's node is checked again when those below have gone
+	above := t.above(due)
+	var checks sync.WaitGroup
+	slots := make(chan struct{}, tidyAtOnce)
 	for parent, d := range due {
 		switch {
 		case d.keep:
 			t.close(d.lock)
+			continue
 		case t.inUse(d.lock) && t.Closing.Err() == nil:
 			t.postpone(parent, d)
-		default:
 			continue
 		}
-		delete(due, parent)
-	}
-	var mu sync.Mutex
-	var empty []string // paths of the parents to delete
-	var members []zkconn.Member
-	var reads, deletes sync.WaitGroup
-	slots := make(chan struct{}, tidyAtOnce)
-	for parent, d := range due {
 		slots <- struct{}{}
-		reads.Go(func() {
+		checks.Go(func() {
 			defer func() { <-slots }()
-			ops, err := t.readEmpty(ctx, parent, d)
-			switch {
-			case err != nil:
-				t.notTidied(parent, d, err)
-				return
-			case ops == nil && above[parent]:
-				t.postpone(parent, d)
-			case ops == nil:
-				t.close(d.lock)
-			default:
-				mu.Lock()
-				defer mu.Unlock()
-				empty = append(empty, parent)
-				members = append(members, zkconn.Member{Ops: ops, Locks: []string{parent}, Sole: true, Stays: true})
-			}
+			t.tidyOne(ctx, parent, d, above[parent])
 			progress()
 		})
 	}
-	reads.Wait()
-	deletes.Add(len(members))
-	t.Conn.Submit(ctx, members, func(i int, _ []zk.MultiResponse, err error) { // at once, so they share transactions
-		go func() {
-			defer deletes.Done()
-			t.deleteParent(ctx, empty[i], due[empty[i]], members[i], err)
-			progress()
-		}()
-	})
-	deletes.Wait()
+	checks.Wait()
 }
 
-// deleteParent handles the outcome of the first attempt to delete a parent, and tries again if that is
-// unknown. A refusal ends the duty: mostly another contender has joined, and owes the check then.
-func (t *tidier) deleteParent(ctx context.Context, path string, d *duty, m zkconn.Member, err error) {
-	first := true
-	err = t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		if !first {
-			_, err = t.Conn.Share(ctx, m)
-		}
-		first = false
+// tidyOne deletes a parent if it is empty. A parent above other nodes that this client checks is checked
+// again when those have gone. notTidied handles an error.
+func (t *tidier) tidyOne(ctx context.Context, path string, d *duty, above bool) {
+	ops, err := t.readEmpty(ctx, path, d)
+	if err == nil && ops != nil {
+		err = t.deleteParent(ctx, path, d, ops)
+	}
+	switch {
+	case err != nil:
+		t.notTidied(path, d, err)
+	case ops == nil && above:
+		t.postpone(path, d)
+	default:
+		t.close(d.lock)
+	}
+}
+
+// deleteParent deletes a parent. A refusal ends the duty: mostly another contender has joined, and owes
+// the check then.
+func (t *tidier) deleteParent(ctx context.Context, path string, d *duty, ops []any) error {
+	return t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		_, err := t.Conn.Share(ctx, zkconn.Member{Ops: ops, Locks: []string{path}, Sole: true, Stays: true})
 		if op, cause := zkconn.RefusedOp(err); op >= 0 {
 			if errors.Is(cause, zk.ErrNoAuth) {
 				t.Log.Debug().Err(cause).Str("parent", path).Msg("an empty parent could not be deleted")
@@ -178,11 +162,6 @@ func (t *tidier) deleteParent(ctx context.Context, path string, d *duty, m zkcon
 		}
 		return err
 	})
-	if err != nil {
-		t.notTidied(path, d, err)
-		return
-	}
-	t.close(d.lock)
 }
 
 // above returns the paths above the nodes that this client checks, now or later.
