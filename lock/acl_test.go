@@ -217,6 +217,23 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 	})
 }
 
+// TestTargetWithoutRead: a waiter for permits behind other waiters enters in its turn, and not earlier,
+// although it may not read the holder whose permits it waits for.
+func TestTargetWithoutRead(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		acquire := func(label string) taking { return permits(w.dial(label).Semaphore("x", 2), 1) }
+		first, second := w.take(acquire("a")), w.take(acquire("b"))
+		w.setACL(w.raw("admin"), second.EntryPath(), zk.WorldACL(zk.PermAll&^zk.PermRead))
+		third, last := w.join("x", acquire("c")), w.join("x", acquire("d"))
+		w.waits(last)
+		w.unlock(second)
+		second = w.await(third).hold
+		w.waits(last)
+		w.unlock(first)
+		w.finish(w.await(last).hold, second)
+	})
+}
+
 // TestParentWithoutDelete: a lock whose parent's ACL permits creates but no deletes is refused,
 // because its entries could not be deleted. It is also refused if a client that may delete has
 // adopted the parent.

@@ -367,16 +367,20 @@ func TestCapacityAfterAHolder(t *testing.T) {
 // is raised, and another client takes the permits. The lowering does not return before as many permits
 // are free as it removes.
 func TestLoweringThatComesTooLate(t *testing.T) {
-	each(t, "raised", bools, func(w *world, raised bool) {
+	const deleted, raised, raisedEarlier = "its entry is deleted", "raised", "raised before it reads the number that it writes"
+	each(t, "when", []string{deleted, raised, raisedEarlier}, func(w *world, when string) {
 		lowers, raises, holder, z := w.sem("a", 4), w.sem("b", 4), w.sem("c", 4), w.raw("other")
 		holds := []*lock.Hold{w.take(permits(holder, 2))}
 		hit := w.before(func(r locktest.Request) bool {
+			if when == raisedEarlier {
+				return r.Label == "a" && r.Op == "getData" && r.Paths[0] == "/locks/x" && len(w.entries("x")) == 2
+			}
 			return r.Label == "a" && r.Op == "multi" && len(r.Paths) == 2 && touches(r, "/anchor-") && touches(r, "-lock-")
 		}, func() {
-			if raised {
-				w.ok(raises.Resize(w.ctx, 6))
-			} else {
+			if when == deleted {
 				w.remove(z, w.entries("x")[1].Path)
+			} else {
+				w.ok(raises.Resize(w.ctx, 6))
 			}
 			holds = append(holds, w.take(permits(holder, 2)))
 		})
@@ -611,6 +615,32 @@ func TestDeadHolderAmongMany(t *testing.T) {
 			w.unlock(append(held, h)...)
 		})
 	}
+}
+
+// TestTryThatLosesARace: another client takes the last free permit just before a try joins. The try has the
+// permit of a dead holder, and otherwise names one of the holders.
+func TestTryThatLosesARace(t *testing.T) {
+	each(t, "dead", bools, func(w *world, dies bool) {
+		b, other := w.sem("b", 2), w.sem("other", 2)
+		holds := []*lock.Hold{w.take(permits(w.sem("first", 2), 1))}
+		if dies {
+			w.kill("first")
+			time.Sleep(2 * ttl)
+			holds = nil
+		}
+		w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, func() {
+			holds = append(holds, w.take(permits(other, 1)))
+		})
+		h, err := b.TryAcquire(w.ctx, 1)
+		if dies {
+			w.ok(err)
+			holds = append(holds, h)
+		} else {
+			fails(w, err, lock.ErrHeld, "whose lease ends at")
+		}
+		w.Heal("first")
+		w.finish(holds...)
+	})
 }
 
 // TestTryAcquireBehindManyDeadHolders: a try has the permits of dead holders once their leases and the

@@ -41,8 +41,7 @@ func (counted) fit(r *Request) int { return int(max(1, r.Capacity/r.Permits)) }
 
 func (counted) nextAhead(_ []znode.Name, self int) int { return self - 1 }
 
-// free reads readAtOnce random contenders, purges those that have expired, and reads more as long as it
-// finds such ones. It takes all others for alive.
+// free purges expired contenders as long as there is no room and purgeSome finds such ones.
 func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 	capacity, err := v.readCapacity(ctx)
 	if err != nil {
@@ -52,24 +51,33 @@ func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 		if znode.WaitsFor(append(slices.Clone(names), znode.Name{Permits: v.Permits}), len(names), v.rules(capacity)) < 0 {
 			return nil
 		}
-		some := slices.Clone(names)
-		rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-		some = some[:min(len(some), readAtOnce)]
-		dead, err := v.purgeAmong(ctx, some)
-		if err != nil && (len(dead) == 0 || purgeDenied(err)) {
+		if err = v.purgeSome(ctx, names); err != nil {
 			return err
-		} // after any other error of the purge the list shows which entries are left
-		gone := slices.ContainsFunc(some, func(n znode.Name) bool { return v.known[n.Node] == nil })
-		if len(dead) == 0 && !gone {
-			if len(some) == 0 {
-				return &Blocked{Path: v.parent}
-			}
-			return v.blocked(v.known[some[0].Node])
 		}
 		if names, err = v.list(ctx, false); err != nil {
 			return err
 		}
 	}
+}
+
+// purgeSome makes room for a try: it reads readAtOnce random ones of the contenders ahead, and purges
+// those that have expired. It returns a Blocked if all of them seem to be alive.
+func (v *view) purgeSome(ctx context.Context, ahead []znode.Name) error {
+	some := slices.Clone(ahead)
+	rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	some = some[:min(len(some), readAtOnce)]
+	dead, err := v.purgeAmong(ctx, some)
+	if err != nil && (len(dead) == 0 || purgeDenied(err)) {
+		return err
+	} // after any other error of the purge the next list shows which entries are left
+	gone := slices.ContainsFunc(some, func(n znode.Name) bool { return v.known[n.Node] == nil })
+	switch {
+	case len(dead) > 0 || gone:
+		return nil
+	case len(some) == 0: // it asks for more permits than there are
+		return &Blocked{Path: v.parent}
+	}
+	return v.blocked(v.known[some[0].Node])
 }
 
 // atJoin lists for a second contender: a lone holder's record may lack the grant, and a waiter that
@@ -164,10 +172,13 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 // without a record of the grant. So follow takes it for granted.
 func (counted) follow(ctx context.Context, w *waiter) error {
 	switch {
-	case w.trying && w.p.predecessor == w.e.Name().Node: // a Resize has left too few permits
-		return &Blocked{Path: w.parent}
 	case w.trying: // a contender has joined since the try has found room
-		return &Blocked{Path: w.parent + "/" + w.p.predecessor}
+		w.p = position{}
+		names, self, err := w.listOwn(ctx)
+		if err != nil {
+			return err
+		}
+		return w.purgeSome(ctx, names[:self])
 	case w.holders != nil:
 		return w.followHolders(ctx)
 	}
