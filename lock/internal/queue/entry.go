@@ -78,14 +78,15 @@ func (e *Entry) patience() time.Duration {
 	return e.queue.patience(&lease.Terms{TTL: e.LongestTTL(), Grace: e.Grace})
 }
 
-// newEntry returns the entry of a node that was just created.
-func (c *contender) newEntry(path string, attempt uint64, created lease.Created) *Entry {
-	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
+// entryAt returns the entry of the node that the draft has created in the transaction czxid.
+func (d *draft) entryAt(path string, czxid int64, created lease.Created) *Entry {
+	c := d.by
+	e := &Entry{Kind: c.Kind, queue: c.Queue, czxid: czxid, adopted: d.parent.adopted, keepParent: c.KeepParent || d.parent.adopted}
 	if c.placed != nil {
 		e.lock = c.lock
 	}
 	terms := c.Terms
-	terms.Attempt = attempt
+	terms.Attempt, created.Acquired = d.attempt, d.acquired
 	e.Init(c.Keeper, e, path, terms, created)
 	return e
 }

@@ -34,7 +34,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		}
 		created.Sent = c.Clock.Local()
 		d := c.draft(known, created.Sent)
-		m := zkconn.Member{Ops: x.ops(), Sure: 1, Sending: c.sending(&created)}
+		m := zkconn.Member{Ops: x.last.Ops(), Sure: 1, Sending: c.sending(&created)}
 		d.share(&m)
 		replies, err := c.Conn.Share(ctx, m)
 		d.answered()

@@ -107,12 +107,10 @@ func (q *Queue) sending(created *lease.Created) func() {
 // the zero position if a list must find it.
 func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	c := d.by
-	created.Acquired = d.acquired
-	e := c.newEntry(replies[d.at].String, d.attempt, created)
 	stat := replies[len(replies)-1].Stat
+	e := d.entryAt(replies[d.at].String, stat.Mzxid, created)
+	e.parentVersion = stat.Version
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
-	e.czxid, e.parentVersion = stat.Mzxid, stat.Version
-	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
 	if d.parent.state == present && d.parent.shared > 0 && stat.Version == d.parent.version+1 {
 		d.parent.shared-- // no other client has joined since
 	}

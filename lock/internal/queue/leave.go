@@ -126,16 +126,6 @@ func (x *exit) retry(ctx context.Context, first error) error {
 	return fmt.Errorf("delete %s: %w", x.e.Path, err)
 }
 
-// ops returns the operations that delete the entry, and also the parent and its anchor if
-// deletesParent is set.
-func (x *exit) ops() []any {
-	ops := x.last.Ops()
-	if x.deletesParent {
-		ops = append(ops, deleteParentOps(x.e.parent(), x.e.generation(), x.e.parentVersion)...)
-	}
-	return ops
-}
-
 // attempt sends one transaction. Its error is for Retry.
 func (x *exit) attempt(ctx context.Context) error {
 	replies, err := x.Conn.Share(ctx, x.member())
@@ -146,12 +136,15 @@ func (x *exit) attempt(ctx context.Context) error {
 	return nil
 }
 
-// member returns the operations for a shared transaction. That the entry is still alone is a guess:
-// if another contender has joined, or an ACL forbids to delete the parent, only the entry is deleted.
+// member returns the operations for a shared transaction: the delete of the entry, and also of the
+// anchor and the parent if deletesParent is set. That the entry is still alone is a guess: if another
+// contender has joined, or an ACL forbids to delete the parent, only the entry is deleted.
 func (x *exit) member() zkconn.Member {
-	return zkconn.Member{
-		Ops: x.ops(), Locks: []string{x.e.parent()}, Sole: x.deletesParent, Guess: x.deletesParent, Sure: 1, Stays: true,
+	m := zkconn.Member{Ops: x.last.Ops(), Locks: []string{x.e.parent()}, Sole: x.deletesParent, Guess: x.deletesParent, Sure: 1, Stays: true}
+	if x.deletesParent {
+		m.Ops = append(m.Ops, deleteParentOps(x.e.parent(), x.e.generation(), x.e.parentVersion)...)
 	}
+	return m
 }
 
 // left handles the replies to an attempt that was applied.

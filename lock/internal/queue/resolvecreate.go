@@ -34,11 +34,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, d 
 	if found == nil {
 		return nil, nil
 	}
-	created.Acquired = d.acquired
-	e := c.newEntry(c.path(found.Name), d.attempt, created)
-	e.czxid = found.Stat.Czxid
-	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
-	return e, nil
+	return d.entryAt(c.path(found.Name), found.Stat.Czxid, created), nil
 }
 
 // search looks for the entry that the draft has created, the youngest entries first. It reads at most

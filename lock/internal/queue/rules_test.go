@@ -243,7 +243,7 @@ func TestJoinOfADoubtfulHold(t *testing.T) {
 	q := offline(l)
 	q.Observe = func(*Entry, lease.Change) {}
 	c := newContender(q, Request{Kind: znode.RW, Role: znode.Shared, Terms: lease.Terms{TTL: time.Minute}})
-	e := c.newEntry("/locks/x/"+generation+"-__READ__0000000001", 0, lease.Created{Sent: l.now, Session: 1})
+	e := (&draft{by: c}).entryAt("/locks/x/"+generation+"-__READ__0000000001", 0, lease.Created{Sent: l.now, Session: 1})
 	if err := e.Grant(context.Background(), l.now, lease.Never); err != nil || !e.AddHandle() {
 		t.Fatalf("a good hold is not shared: %v", err)
 	}
@@ -288,7 +288,7 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 		go q.Keeper.Run(ctx)
 		c := newContender(q, Request{Kind: znode.Mutex, Terms: lease.Terms{TTL: time.Minute}})
 		first := conn.Session()
-		e := c.newEntry(path, 0, lease.Created{Sent: q.Clock.Local(), Session: first})
+		e := (&draft{by: c}).entryAt(path, 0, lease.Created{Sent: q.Clock.Local(), Session: first})
 		e.Begin(context.Background())
 		w.Trace(func(ev locktest.Event) {
 			if ev.Kind == "request" && slices.Contains(ev.Paths, path) {
