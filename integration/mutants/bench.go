@@ -120,33 +120,35 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// intactAudit returns replacements with which package audit uses an unbroken copy of package znode.
-// With a broken copy, audit would make the same mistakes as the clients, and miss violations.
+// intactAudit returns replacements with which package audit uses unbroken copies of package znode and of
+// the one between them. With a broken copy, audit would make the same mistakes as the clients, and miss
+// violations.
 func (b *bench) intactAudit() (map[string]string, error) {
-	const znode, audit = "lock/znode", "lock/history/audit"
+	const znode, records, audit = "lock/znode", "lock/history/internal/records", "lock/history/audit"
+	copies := strings.NewReplacer("/"+znode+`"`, "/"+audit+`/znode"`, "/"+records+`"`, "/"+audit+`/records"`)
 	replace := map[string]string{}
-	for _, pkg := range []string{znode, audit} {
+	for _, pkg := range []string{znode, records, audit} {
 		files, err := filepath.Glob(filepath.Join(b.root, pkg, "*.go"))
 		if err != nil {
 			return nil, err
 		}
 		for _, file := range files {
 			name := filepath.Base(file)
-			switch {
-			case strings.HasSuffix(name, "_test.go"):
-			case pkg == znode:
-				replace[filepath.Join(b.root, audit, "znode", name)] = file
-			default:
-				source, err := os.ReadFile(file)
-				if err != nil {
-					return nil, err
-				}
-				changed := filepath.Join(b.temp, "audit_"+name)
-				if err := os.WriteFile(changed, bytes.ReplaceAll(source, []byte("/"+znode+`"`), []byte("/"+audit+`/znode"`)), 0o600); err != nil {
-					return nil, err
-				}
-				replace[file] = changed
+			if strings.HasSuffix(name, "_test.go") {
+				continue
 			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			changed := filepath.Join(b.temp, "audit_"+filepath.Base(pkg)+"_"+name)
+			if err := os.WriteFile(changed, []byte(copies.Replace(string(source))), 0o600); err != nil {
+				return nil, err
+			}
+			if pkg != audit {
+				file = filepath.Join(b.root, audit, filepath.Base(pkg), name)
+			}
+			replace[file] = changed
 		}
 	}
 	return replace, nil
