@@ -30,20 +30,16 @@ func TestDigest(t *testing.T) {
 			t.Helper()
 			before := w.Dump("/")
 			for label, c := range strangers {
-				for _, take := range []func(context.Context) (*lock.Hold, error){c.Mutex(name).Lock, c.Mutex(name).TryLock} {
+				for _, take := range []taking{c.Mutex(name).Lock, c.Mutex(name).TryLock} {
 					cost := w.cost(label, func() {
 						h, err := take(w.ctx)
-						if h != nil {
-							t.Errorf("%s password: got %s", label, h.EntryPath())
-						}
+						isTrue(t, h == nil, "%s password: got %v", label, h)
 						fails(t, err, lock.ErrDenied, "/locks/"+name)
 					})
 					atMost(t, "to be denied cost", cost.total(), 10)
 				}
 			}
-			if n, m := len(before), len(w.Dump("/")); n != m {
-				t.Errorf("%d nodes were there, and %d are", n, m)
-			}
+			equal(t, "nodes", len(w.Dump("/")), len(before))
 		}
 		h := w.lock(a, "x")
 		for _, n := range w.Dump("/locks") {
@@ -64,22 +60,39 @@ func TestDigest(t *testing.T) {
 }
 
 // TestACLThatExcludesItsOwner: a client whose own ACL excludes it gets ErrDenied, and leaves no
-// node.
+// node. Even if the ACL denies reads to all, every client may read the anchor.
 func TestACLThatExcludesItsOwner(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.unlock(w.lock(w.client("b"), "y"))
 		a := w.client("a", lock.WithACL(zk.DigestACL(zk.PermAll, "other", "secret")...))
 		fails(t, second(a.Mutex("x").Lock(w.ctx)), lock.ErrDenied, "WithACL does not fit")
 		w.empty()
+
+		c := w.dial("c", lock.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
+		h := w.lock(c, "x")
+		acl, _, err := w.raw("other").GetACL("/locks/x/" + znode.Anchor(w.parent("x").Generation))
+		isTrue(t, err == nil && slices.Contains(acl, zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}), "the anchor's ACL is %v, %v", acl, err)
+		_ = h.Unlock()
 	})
 }
 
 // TestRootWithoutCreate: if the root's ACL denies creates, a client can use a lock whose node
-// exists. Lock of another name returns ErrDenied.
+// exists. Lock of another name returns ErrDenied. If the ACL denies deletes, Unlock succeeds, the parent and
+// its anchor stay, and the client logs a warning.
 func TestRootWithoutCreate(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	each(t, "or delete", bools, func(w *world, deletes bool) {
 		z, a := w.raw("admin"), w.client("a")
 		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+		if deletes {
+			w.setACL(z, "/locks", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+			for range 3 {
+				w.unlock(w.lock(a, "x"))
+				time.Sleep(5 * time.Second)
+				isTrue(t, len(w.bare()) == 1 && w.bare()[0] == "/locks/x" && len(w.anchors("x")) == 1, "nodes %q", w.nodes())
+			}
+			mustSay(t, errors.New(w.logged()), "an empty parent could not be deleted")
+			return
+		}
 		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll))
 		w.setACL(z, "/locks", zk.WorldACL(zk.PermRead|zk.PermDelete))
 		fails(t, second(a.Mutex("y").Lock(w.ctx)), lock.ErrDenied, "create /locks/y: the ACL of the node above does not let us")
@@ -99,38 +112,23 @@ func TestRootWithoutCreate(t *testing.T) {
 // that says so. The node is not changed, and nothing is left below it. Once the ACL permits writes,
 // the next call succeeds.
 func TestParentWithoutWrite(t *testing.T) {
-	for way, take := range map[string]func(context.Context, *lock.Client) (unlocker, error){
-		"lock": func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(ctx) },
-		"try":  func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(ctx) },
-		"barge": func(ctx context.Context, c *lock.Client) (unlocker, error) {
-			return c.Mutex("x").WithBarging().Lock(ctx)
-		},
-		"several": func(ctx context.Context, c *lock.Client) (unlocker, error) {
-			return c.All([]string{"x", "y"}).Lock(ctx)
-		},
-		"semaphore": func(ctx context.Context, c *lock.Client) (unlocker, error) {
-			return c.Semaphore("x", 3).Acquire(ctx, 1)
-		},
-	} {
-		for name, data := range map[string]string{"empty": "", "without a generation": string(znode.Parent{Kind: znode.Dir}.Encode())} {
-			subtest(t, way+" "+name, locktest.Options{}, func(w *world) {
-				a, z := w.client("a"), w.raw("admin")
-				w.unlock(w.lock(a, "other"))
-				w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
-				before := w.node("/locks/x").Stat
-				for range 3 {
-					fails(w, second(take(w.limited(ttl), a)), lock.ErrDenied, `"x"`, "write /locks/x: its ACL does not let us; clients need WRITE on a lock's node")
-				}
-				time.Sleep(time.Second)
-				after := w.node("/locks/x").Stat
-				isTrue(w, after.Version == before.Version && after.NumChildren == 0, "the node was %+v, and is %+v", before, after)
-				w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
-				got, err := take(w.ctx, a)
-				w.ok(err)
-				w.ok(got.Unlock())
-			})
+	datas := []string{"", string(znode.Parent{Kind: znode.Dir}.Encode())} // empty, and without a generation
+	eachPair(t, "way", []string{"lock", "try", "barge", "several", "all permits"}, datas, func(w *world, way, data string) {
+		a, z, take := w.client("a"), w.raw("admin"), ways[way]
+		w.unlock(w.lock(a, "other"))
+		w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		before := w.node("/locks/x").Stat
+		for range 3 {
+			fails(w, second(take(w.limited(ttl), a)), lock.ErrDenied, `"x"`, "write /locks/x: its ACL does not let us; clients need WRITE on a lock's node")
 		}
-	}
+		time.Sleep(time.Second)
+		after := w.node("/locks/x").Stat
+		isTrue(w, after.Version == before.Version && after.NumChildren == 0, "the node was %+v, and is %+v", before, after)
+		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+		got, err := take(w.ctx, a)
+		w.ok(err)
+		w.ok(got.Unlock())
+	})
 }
 
 // TestWriteDeniedLater: a client that may not write the node of a lock that is in use gets
@@ -206,9 +204,7 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		w.waits(ch)
 		w.alive(h)
 		atMost(t, "warnings of the hidden entry, in two calls", strings.Count(w.logged(), "the entry ahead cannot be read"), 2)
-		_, err = w.client("c").Mutex("x").TryLock(w.ctx)
-		var held *lock.HeldError
-		isTrue(t, errors.As(err, &held) && held.Entry == h.EntryPath(), "error is %v, want one about the holder", err)
+		equal(t, "entry in the way", heldError(t, second(w.client("c").Mutex("x").TryLock(w.ctx))).Entry, h.EntryPath())
 		w.unlock(h)
 		unlocked := time.Now()
 		got := w.await(ch)
@@ -246,7 +242,7 @@ func TestParentWithoutDelete(t *testing.T) {
 			w.unlock(w.lock(w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...)), "x"))
 		}
 		a := w.client("a")
-		for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+		for _, take := range []taking{a.Mutex("x").Lock, a.Mutex("x").TryLock} {
 			fails(w, second(take(w.ctx)), lock.ErrDenied, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
 		}
 		fails(w, second(a.All([]string{"x", "y"}).Lock(w.ctx)), lock.ErrDenied, `lock "x"`)
@@ -291,60 +287,28 @@ func TestDeleteDeniedLater(t *testing.T) {
 // TestCallsThatMayNotPurge: if the ACL forbids a client to delete an expired entry, its TryLock returns
 // ErrDenied, and does not wait. A Lock waits, and its final error names the ACL.
 func TestCallsThatMayNotPurge(t *testing.T) {
-	for name, call := range map[string]struct {
-		take func(*world, *lock.Client) (*lock.Hold, error)
-		want error
-	}{
-		"TryLock": {func(w *world, c *lock.Client) (*lock.Hold, error) { return c.Mutex("x").TryLock(w.ctx) }, lock.ErrDenied},
-		"Lock":    {func(w *world, c *lock.Client) (*lock.Hold, error) { return c.Mutex("x").Lock(w.limited(ttl)) }, lock.ErrHeld},
-		"Lock by itself": {func(w *world, c *lock.Client) (*lock.Hold, error) {
-			return c.Mutex("x", lock.WithMetadata(map[string]string{"a": "b"})).Lock(w.limited(ttl))
-		}, lock.ErrHeld},
-		"All.Lock": {func(w *world, c *lock.Client) (*lock.Hold, error) {
-			_, err := c.All([]string{"x", "y"}).Lock(w.limited(ttl))
-			return nil, err
-		}, lock.ErrHeld},
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			a, b := w.client("a"), w.client("b")
-			h := w.lock(a, "x")
-			w.kill("a")
-			setACL := func(perms int32) {
-				w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(perms))
-			}
-			setACL(zk.PermAll &^ zk.PermDelete)
-			defer func() {
-				setACL(zk.PermAll)
-				w.Heal("a")
-				time.Sleep(2 * ttl)
-			}()
+	each(t, "way", []string{"try", "lock", "lock with metadata", "several"}, func(w *world, way string) {
+		a, b, z := w.client("a"), w.client("b"), w.raw("admin")
+		h := w.lock(a, "x")
+		w.kill("a")
+		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+		defer func() {
+			w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+			w.Heal("a")
 			time.Sleep(2 * ttl)
-			began := time.Now()
-			err := second(call.take(w, b))
-			fails(w, err, call.want, "delete below /locks/x", keptOut)
-			if call.want != lock.ErrHeld {
-				isTrue(w, time.Since(began) < time.Second, "the try took %v", time.Since(began))
-				return
-			}
-			mustBe(w, err, context.DeadlineExceeded)
-			var held *lock.HeldError
-			isTrue(w, errors.As(err, &held) && held.Entry == h.EntryPath() && held.Owner != "" && errors.Is(held.Trouble, lock.ErrDenied), "%v", err)
-		})
-	}
-}
-
-// TestParentThatCannotBeDeleted: if the ACL denies the deletion of a lock's parent, Unlock
-// succeeds, the parent and its anchor stay, and the client logs a warning.
-func TestParentThatCannotBeDeleted(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll&^zk.PermDelete))
-		a := w.client("a")
-		for range 3 {
-			w.unlock(w.lock(a, "x"))
-			time.Sleep(5 * time.Second)
-			isTrue(t, len(w.bare()) == 1 && w.bare()[0] == "/locks/x" && len(w.anchors("x")) == 1, "nodes %q", w.nodes())
+		}()
+		time.Sleep(2 * ttl)
+		began := time.Now()
+		err := second(ways[way](w.limited(ttl), b))
+		mustSay(w, err, "delete below /locks/x", keptOut)
+		if way == "try" {
+			mustBe(w, err, lock.ErrDenied)
+			isTrue(w, time.Since(began) < time.Second, "the try took %v", time.Since(began))
+			return
 		}
-		mustSay(t, errors.New(w.logged()), "an empty parent could not be deleted")
+		mustBe(w, err, lock.ErrHeld, context.DeadlineExceeded)
+		held := heldError(w, err)
+		isTrue(w, held.Entry == h.EntryPath() && held.Owner != "" && errors.Is(held.Trouble, lock.ErrDenied), "%v", err)
 	})
 }
 
@@ -385,19 +349,5 @@ func TestWaiterThatMayNotWrite(t *testing.T) {
 			w.unlock(h)
 		}
 		w.empty()
-	})
-}
-
-// TestAnchorIsReadable: even if the ACL of WithACL denies reads to all, every client may read the
-// anchor.
-func TestAnchorIsReadable(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
-		w.create(w.raw("admin"), lock.DefaultRoot, "", 0)
-		h, err := a.Mutex("x").Lock(w.ctx)
-		w.ok(err)
-		acl, _, err := w.raw("other").GetACL("/locks/x/" + znode.Anchor(w.parent("x").Generation))
-		isTrue(t, err == nil && slices.Contains(acl, zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}), "the anchor's ACL is %v, %v", acl, err)
-		_ = h.Unlock()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -20,56 +21,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-func TestTreeReads(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.client("a")
-		tree := admin.New(a)
-		if tree.Root() != "/locks" || tree.Path("") != "/locks" || tree.Path("x/y") != "/locks/x/y" {
-			t.Errorf("root %q, paths %q and %q", tree.Root(), tree.Path(""), tree.Path("x/y"))
-		}
-		h := w.lock(a, "x")
-		data, stat, err := tree.Get(w.ctx, h.EntryPath())
-		isTrue(t, err == nil && string(data) == string(w.node(h.EntryPath()).Data) && stat.Czxid == h.Token().Parts().Czxid, "%s, %+v, %v", data, stat, err)
-		names, stat, err := tree.Children(w.ctx, "/locks/x")
-		if err != nil || len(names) != 2 || !slices.Contains(names, h.EntryPath()[len("/locks/x/"):]) || stat.NumChildren != 2 { // the entry and the anchor
-			t.Errorf("%q, %+v, %v", names, stat, err)
-		}
-		_, _, err = tree.Get(w.ctx, "/locks/none")
-		mustBe(t, err, zk.ErrNoNode)
-		_, _, err = tree.Children(w.ctx, "/locks/none")
-		mustBe(t, err, zk.ErrNoNode)
-		w.unlock(h)
-	})
-}
-
-// TestTreeRefuses: calls with a nil context, of the zero Tree, or of a Tree without a usable client
-// return ErrInvalid. None panics.
+// TestTreeRefuses: calls of the zero Tree, or of a Tree without a usable client, return ErrInvalid. None
+// panics.
 func TestTreeRefuses(t *testing.T) {
-	calls := map[string]func(admin.Tree, context.Context) error{
-		"get": func(tree admin.Tree, ctx context.Context) error { _, _, err := tree.Get(ctx, "/locks"); return err },
-		"children": func(tree admin.Tree, ctx context.Context) error {
-			_, _, err := tree.Children(ctx, "/locks")
-			return err
-		},
-		"delete": func(tree admin.Tree, ctx context.Context) error {
-			return tree.Delete(ctx, []admin.Deletion{{Path: "/locks/x"}})
-		},
-		"now": func(tree admin.Tree, ctx context.Context) error { _, err := tree.Now(ctx); return err },
-		"prove": func(tree admin.Tree, ctx context.Context) error {
-			_, err := tree.Prove(ctx, tree.Estimate(), 1)
-			return err
-		},
-		"inspect": func(tree admin.Tree, ctx context.Context) error { _, err := tree.Inspect(ctx, "x"); return err },
-		"purge":   func(tree admin.Tree, ctx context.Context) error { return second(tree.Purge(ctx, "/locks/x", terms)) },
-		"carries": func(tree admin.Tree, ctx context.Context) error { return tree.Carries(ctx, 1) },
-	}
 	for _, tree := range []admin.Tree{{}, admin.New(nil), admin.New(new(lock.Client))} {
 		if tree.Root() != "" || tree.Path("x") != "" || tree.Estimate() != (admin.Time{}) {
 			t.Errorf("root %q, path %q, time %+v", tree.Root(), tree.Path("x"), tree.Estimate())
 		}
-		for what, call := range calls {
-			err := call(tree, t.Context())
-			if mustBe(t, err, lock.ErrInvalid); what != "prove" {
+		for what, call := range treeCalls {
+			err := call(t.Context(), tree)
+			if mustBe(t, err, lock.ErrInvalid); what != "Prove" {
 				mustSay(t, err, "tree", "must come from a client")
 			}
 		}
@@ -77,9 +38,6 @@ func TestTreeRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
 		w.unlock(w.lock(a, "x"))
-		for _, call := range calls {
-			fails(t, call(admin.New(a), nil), lock.ErrInvalid, "context", "must not be nil")
-		}
 		for _, size := range []int{-1, math.MaxInt} {
 			fails(t, admin.New(a).Carries(w.ctx, size), lock.ErrInvalid, fmt.Sprint("size ", size), "within 0..1048576")
 		}
@@ -115,9 +73,8 @@ func TestTreeDeletes(t *testing.T) {
 		}
 		w.empty()
 
-		if err := admin.New(a).Delete(w.ctx, []admin.Deletion{{Path: "/locks/x"}}); !errors.As(err, &refused) || refused.Index != 0 {
-			t.Errorf("error is %#v", err)
-		}
+		err = admin.New(a).Delete(w.ctx, []admin.Deletion{{Path: "/locks/x"}})
+		isTrue(t, errors.As(err, &refused) && refused.Index == 0, "error is %#v", err)
 	})
 }
 
@@ -126,9 +83,7 @@ func TestTreeTime(t *testing.T) {
 		const ahead = 5 * time.Hour
 		w.ok(w.SetClock(w.Servers()[0], ahead))
 		a := w.client("a")
-		if at := admin.New(a).Estimate(); at.Zxid == 0 {
-			t.Error("no sample by Dial's look at the server")
-		}
+		isTrue(t, admin.New(a).Estimate().Zxid != 0, "no sample by Dial's look at the server")
 		mustBe(t, second(admin.New(a).Now(w.ctx)), zk.ErrNoNode)
 		z := w.raw("other")
 		w.create(z, "/locks", "", 0)
@@ -153,6 +108,7 @@ func TestTreeTime(t *testing.T) {
 	})
 }
 
+// TestTreeInspects: Inspect tells of a lock's contenders and children, and Get and Children read one node.
 func TestTreeInspects(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", lock.WithMetadata(map[string]string{"k": "v"})), w.client("b")
@@ -177,13 +133,21 @@ func TestTreeInspects(t *testing.T) {
 			fmt.Sprint(first.Metadata) != "map[k:v]" || first.Acquired.IsZero() || time.Until(first.Expires).Round(time.Second) != ttl {
 			t.Errorf("holder: %+v", first)
 		}
-		if second := s.Contenders[1]; !second.Ours || second.Owner != "b" || !second.Acquired.IsZero() {
-			t.Errorf("waiter: %+v", second)
-		}
+		waiter := s.Contenders[1]
+		isTrue(t, waiter.Ours && waiter.Owner == "b" && waiter.Acquired.IsZero(), "waiter: %+v", waiter)
 		for i, path := range []string{theirs, damaged} {
 			c := s.Contenders[2+i]
 			isTrue(t, c.Token.Parts().Czxid == w.node(path).Stat.Czxid && c.Path == path && !c.Ours && c.TTL == 0 && c.Expires.IsZero(), "theirs: %+v", c)
 		}
+		isTrue(t, tree.Root() == "/locks" && tree.Path("") == "/locks" && tree.Path("x/y") == "/locks/x/y", "root %q", tree.Root())
+		data, stat, err := tree.Get(w.ctx, h.EntryPath())
+		isTrue(t, err == nil && string(data) == string(w.node(h.EntryPath()).Data) && stat.Czxid == h.Token().Parts().Czxid, "%s, %+v, %v", data, stat, err)
+		names, stat, err := tree.Children(w.ctx, "/locks/x")
+		listed := len(names) == 6 && stat.NumChildren == 6 && slices.Contains(names, path.Base(h.EntryPath()))
+		isTrue(t, err == nil && listed, "%q, %+v, %v", names, stat, err)
+		mustBe(t, third(tree.Get(w.ctx, "/locks/none")), zk.ErrNoNode)
+		mustBe(t, third(tree.Children(w.ctx, "/locks/none")), zk.ErrNoNode)
+
 		root, err := tree.Inspect(w.ctx, "")
 		isTrue(t, err == nil && root.Kind == znode.Dir && slices.Equal(root.Children, []string{"x"}), "%+v, %v", root, err)
 		nested, err := tree.Inspect(w.ctx, "x/nested")
@@ -192,9 +156,8 @@ func TestTreeInspects(t *testing.T) {
 
 		// An entry that is deleted during the read is not in the result.
 		w.faults(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, theirs) }, locktest.Fault{Code: codeNoNode})
-		if s, err := tree.Inspect(w.ctx, "x"); err != nil || len(s.Contenders) != 3 {
-			t.Errorf("%+v, %v", s, err)
-		}
+		s, err = tree.Inspect(w.ctx, "x")
+		isTrue(t, err == nil && len(s.Contenders) == 3, "%+v, %v", s, err)
 		w.faults(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getChildren2" }, locktest.Fault{Code: codeNoAuth})
 		fails(t, second(tree.Inspect(w.ctx, "x")), zk.ErrNoAuth, "list /locks/x")
 		w.Intercept(nil)
@@ -206,30 +169,27 @@ func TestTreeInspects(t *testing.T) {
 // released it, and why. If the owner is unreachable, the entry blocks until its lease has ended.
 // Delete does not wait for the owner.
 func TestBreak(t *testing.T) {
-	type result struct {
+	for name, tt := range map[string]struct {
+		act  func(w *world, h *lock.Hold, b *admin.Breaking) error
 		err  []error // error of the hold
 		most time.Duration
-	}
-	for name, tt := range map[string]struct {
-		act func(w *world, h *lock.Hold, b *admin.Breaking) error
-		result
 	}{
 		"and wait": {func(w *world, h *lock.Hold, b *admin.Breaking) error {
 			w.alive(h) // the holder does not know yet
 			return b.Wait(w.ctx, terms)
-		}, result{[]error{lock.ErrLost, lock.ErrBroken}, ttl / 2}},
-		"of a client that died": {func(w *world, h *lock.Hold, b *admin.Breaking) error { return b.Wait(w.ctx, terms) }, result{[]error{lock.ErrLost, lock.ErrExpired}, ttl + 2*grace}},
-		"now":                   {func(w *world, h *lock.Hold, b *admin.Breaking) error { return b.Delete(w.ctx, terms) }, result{[]error{lock.ErrLost, lock.ErrRemoved}, 100 * latency}},
+		}, []error{lock.ErrLost, lock.ErrBroken}, ttl / 2},
+		"of a client that died": {func(w *world, h *lock.Hold, b *admin.Breaking) error { return b.Wait(w.ctx, terms) }, []error{lock.ErrLost, lock.ErrExpired}, ttl + 2*grace},
+		"now":                   {func(w *world, h *lock.Hold, b *admin.Breaking) error { return b.Delete(w.ctx, terms) }, []error{lock.ErrLost, lock.ErrRemoved}, 100 * latency},
 		"unlocked before it is noticed": {func(w *world, h *lock.Hold, b *admin.Breaking) error {
 			w.unlock(h)
 			return b.Wait(w.ctx, terms)
-		}, result{[]error{lock.ErrUnlocked}, 100 * latency}},
+		}, []error{lock.ErrUnlocked}, 100 * latency},
 		"detached before it is noticed": {func(w *world, h *lock.Hold, b *admin.Breaking) error {
 			_, err := h.Detach(w.ctx, 0)
 			mustBe(w, err, lock.ErrLost, lock.ErrBroken)
 			mustSay(w, err, "it hangs")
 			return b.Wait(w.ctx, terms)
-		}, result{[]error{lock.ErrDetached}, 100 * latency}},
+		}, []error{lock.ErrDetached}, 100 * latency},
 	} {
 		subtest(t, name, locktest.Options{}, func(w *world) {
 			a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -245,9 +205,8 @@ func TestBreak(t *testing.T) {
 			if s, err := admin.New(c).Inspect(w.ctx, "x"); err != nil || !strings.Contains(s.Contenders[0].Broken, "it hangs") || s.Contenders[0].Metadata["job"] != "ship" {
 				w.Errorf("%+v, %v", s, err)
 			}
-			if err := tt.act(w, h, broken); err != nil || !broken.Gone() {
-				w.Errorf("%v, gone %v", err, broken.Gone())
-			}
+			w.ok(tt.act(w, h, broken))
+			isTrue(w, broken.Gone(), "not gone")
 			took := time.Since(begun)
 			if took > tt.most || died && took < ttl-ttl/10 {
 				w.Errorf("took %v of a TTL of %v", took, ttl)
@@ -299,46 +258,39 @@ func TestDetachDoesNotHideABreak(t *testing.T) {
 	})
 }
 
-// TestBreakOfAttachedWaiter: if the entry of an attached waiter is force-released, Attach returns
-// ErrRemoved, and the entry is deleted.
-func TestBreakOfAttachedWaiter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+// TestAttachToABrokenEntry: Attach to a force-released entry returns ErrRemoved, although the entry still
+// exists. If the entry is force-released while Attach waits for its turn, it is deleted.
+func TestAttachToABrokenEntry(t *testing.T) {
+	const detached, died, waits = "is detached", "is that of a client that died", "waits for its turn"
+	each(t, "the entry", []string{detached, died, waits}, func(w *world, what string) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
-		ticket := w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
-		waits := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
-		settle()
-		begun := time.Now()
-		w.ok(w.breaks(c, ticket.EntryPath()).Wait(w.ctx, terms))
-		atMost(t, "took", time.Since(begun), ttl/2)
-		fails(t, w.outcome(waits).err, lock.ErrRemoved, "root (host node1, pid 7): it hangs")
-		w.finish(h)
+		var ticket lock.Ticket
+		switch what {
+		case detached:
+			ticket = w.detach(h, 0)
+		case died:
+			ticket = w.ticket(h)
+			w.kill("a")
+		case waits:
+			ticket = w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
+			ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+			settle()
+			begun := time.Now()
+			w.ok(w.breaks(c, ticket.EntryPath()).Wait(w.ctx, terms))
+			atMost(w, "took", time.Since(begun), ttl/2)
+			fails(w, w.outcome(ch).err, lock.ErrRemoved, "root (host node1, pid 7): it hangs")
+			w.finish(h)
+			return
+		}
+		broken := w.breaks(c, ticket.EntryPath())
+		fails(w, second(b.Attach(w.ctx, ticket)), lock.ErrRemoved, "root (host node1, pid 7): it hangs")
+		next := w.queue(w.ctx, b, "x")
+		w.ok(broken.Wait(w.ctx, terms))
+		got := w.await(next).hold
+		w.Heal("a")
+		w.finish(got)
 	})
-}
-
-// TestAttachToABrokenEntry: Attach to a force-released entry returns ErrRemoved, although the entry
-// still exists.
-func TestAttachToABrokenEntry(t *testing.T) {
-	for _, died := range bools {
-		subtest(t, fmt.Sprintf("died %v", died), locktest.Options{}, func(w *world) {
-			a, b, c := w.client("a"), w.client("b"), w.client("c")
-			h := w.lock(a, "x")
-			var ticket lock.Ticket
-			if died {
-				ticket = w.ticket(h)
-				w.kill("a")
-			} else {
-				ticket = w.detach(h, 0)
-			}
-			broken := w.breaks(c, ticket.EntryPath())
-			fails(w, second(b.Attach(w.ctx, ticket)), lock.ErrRemoved, "root (host node1, pid 7): it hangs")
-			next := w.queue(w.ctx, b, "x")
-			w.ok(broken.Wait(w.ctx, terms))
-			got := w.await(next).hold
-			w.Heal("a")
-			w.finish(got)
-		})
-	}
 }
 
 // TestBreakOfAnUnconfirmedAttach: the reply to an Attach is lost, and then the entry is
@@ -370,7 +322,9 @@ func TestBreakOfAnUnconfirmedAttach(t *testing.T) {
 	})
 }
 
-// TestBreakRefuses: Break refuses foreign entries, and a missing or too long reason.
+// TestBreakRefuses: Break refuses foreign entries, and a missing or too long reason. It refuses an entry
+// with the last number of the counter: that number is repeated, so Break could mark a later entry of that
+// name.
 func TestBreakRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("z")
@@ -380,29 +334,19 @@ func TestBreakRefuses(t *testing.T) {
 		mustBe(t, second(admin.New(a).Break(w.ctx, h.EntryPath(), znode.Broken{Owner: "a", Reason: strings.Repeat("x", lock.MaxReason+1)})), lock.ErrInvalid)
 		mustBe(t, second(admin.New(a).Break(w.ctx, h.EntryPath(), znode.Broken{})), lock.ErrInvalid)
 		w.alive(h)
-		w.unlock(h)
-		mustBe(w, z.Delete("/locks/x/lock-0000000009", -1), nil)
-	})
-}
+		w.remove(z, "/locks/x/lock-0000000009")
 
-// TestBreakAtTheEndOfTheCounter: the last number of the counter is repeated, so Break of an entry that has
-// it could mark a later entry of that name. It is refused.
-func TestBreakAtTheEndOfTheCounter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c, z := w.client("c"), w.raw("z")
-		h := w.lock(w.client("a"), "x")
 		last := strings.TrimSuffix(h.EntryPath(), "0000000001") + "2147483647"
-		first, second := znode.Record{Owner: "b", TTL: ttl.Milliseconds()}, znode.Record{Owner: "d", TTL: ttl.Milliseconds()}
-		w.create(z, last, string(first.Encode()), 0)
+		old, later := znode.Record{Owner: "b", TTL: ttl.Milliseconds()}, znode.Record{Owner: "d", TTL: ttl.Milliseconds()}
+		w.create(z, last, string(old.Encode()), 0)
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "c" && r.Op == "multi" && touches(r, last) {
+			if r.Label == "a" && r.Op == "multi" && touches(r, last) {
 				w.remove(z, last)
-				w.create(z, last, string(second.Encode()), 0)
+				w.create(z, last, string(later.Encode()), 0)
 			}
 			return locktest.Fault{}
 		})
-		_, err := admin.New(c).Break(w.ctx, last, breaker)
-		mustBe(w, err, lock.ErrExhausted)
+		mustBe(w, second(admin.New(a).Break(w.ctx, last, breaker)), lock.ErrExhausted)
 		isTrue(w, w.record(last).Broken == nil, "another entry is marked")
 		w.remove(z, last)
 		w.unlock(h)

@@ -66,11 +66,7 @@ func TestAllOrNone(t *testing.T) {
 		for _, name := range []string{"x", "z"} {
 			w.hasEntries(name, 0)
 		}
-		if _, err := a.All([]string{"z", "y", "x"}).TryLock(w.ctx); err == nil {
-			t.Error("TryLock has what another client holds")
-		} else {
-			fails(t, err, lock.ErrHeld, `lock "y"`)
-		}
+		fails(t, second(a.All([]string{"z", "y", "x"}).TryLock(w.ctx)), lock.ErrHeld, `lock "y"`)
 		ch := w.queueAll(w.ctx, a, "z", "y", "x")
 		for _, name := range []string{"x", "z"} {
 			r := w.record(w.entries(name)[0].Path)
@@ -123,11 +119,10 @@ func TestNamesOfSeveral(t *testing.T) {
 				fails(t, err, lock.ErrInvalid, tt.says)
 			}
 		}
-		var none context.Context
 		for _, err := range []error{second(new(lock.All).Lock(w.ctx)), second(new(lock.Any).Lock(w.ctx)), second(new(lock.Any).TryLock(w.ctx))} {
 			fails(t, err, lock.ErrInvalid, "must come from a client")
 		}
-		fails(t, second(a.Any([]string{"x"}).Lock(none)), lock.ErrInvalid, "context")
+
 		mustBe(t, a.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
 
 		w.unlockAll(w.lockAll(b, many[1:]...))
@@ -149,14 +144,8 @@ func TestAllIsReentrant(t *testing.T) {
 		c := w.client("a")
 		err := c.All([]string{"x", "y", "z"}).Do(w.ctx, func(ctx context.Context) error {
 			hs, err := c.All([]string{"z", "x"}).Lock(ctx)
-			if err != nil {
-				return err
-			}
-			h, err := c.Mutex("y").TryLock(hs.Hold("x").Context())
-			if err != nil {
-				return err
-			}
-			w.unlock(h)
+			w.ok(err)
+			w.unlock(w.takeIn(hs.Hold("x").Context(), c.Mutex("y").TryLock))
 			w.unlockAll(hs)
 			isTrue(t, len(w.entries("x")) == 1 && ctx.Err() == nil, "%d entries after the inner unlock, %v", len(w.entries("x")), ctx.Err())
 			fails(t, second(c.All([]string{"x", "other"}).Lock(ctx)), lock.ErrInvalid, `"x"`, `"other"`, "deadlock")
@@ -214,18 +203,14 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
 		w.ok(w.SetSequence("/locks/y", math.MaxInt32))
-		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {
-			t.Error("TryLock has what another client holds")
-		}
+		mustBe(t, second(a.All([]string{"x", "y"}).TryLock(w.ctx)), lock.ErrHeld)
 		ch := start(func() (*lock.Holds, error) { return a.All([]string{"x", "y"}).Lock(w.ctx) })
 		time.Sleep(3 * time.Second)
 		w.waitsAll(ch)
 		w.hasEntries("x", 0)
 		ctx := w.limited(time.Second)
-		_, err := a.Mutex("y").TryLock(ctx)
-		if mustBe(t, err, lock.ErrHeld); ctx.Err() != nil {
-			t.Error("TryLock has waited")
-		}
+		mustBe(t, second(a.Mutex("y").TryLock(ctx)), lock.ErrHeld)
+		mustBe(t, ctx.Err(), nil)
 		w.waitsAll(ch)
 		w.unlock(h)
 		time.Sleep(3 * time.Second)
@@ -237,59 +222,43 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 // TestTryLockOfAllAtALaggingServer: TryLock of a free lock succeeds, even if the client's server
 // lags behind and does not show the unlock yet.
 func TestTryLockOfAllAtALaggingServer(t *testing.T) {
-	forEach(t, locktest.Options{Members: 3}, map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
-		"one": func(w *world, c *lock.Client) (func() error, error) {
-			h, err := c.Mutex("x").TryLock(w.ctx)
-			return h.Unlock, err
-		},
-		"several": func(w *world, c *lock.Client) (func() error, error) {
-			hs, err := c.All([]string{"x", "y"}).TryLock(w.ctx)
-			return hs.Unlock, err
-		},
-		"barging": func(w *world, c *lock.Client) (func() error, error) {
-			h, err := c.Mutex("x").WithBarging().TryLock(w.ctx)
-			return h.Unlock, err
-		},
-	}, func(w *world, try func(w *world, c *lock.Client) (unlock func() error, err error)) {
-		follower := w.followers()[0]
-		a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
-		w.unlock(w.lock(b, "other"))
-		h := w.lock(a, "x")
-		settle()
-		w.ok(w.Lag(follower, time.Second))
-		w.unlock(h)
-		unlock, err := try(w, b)
-		mustBeTrue(w, err == nil, "the lock is free: %v", err)
-		mustBe(w, unlock(), nil)
-	})
+	for _, way := range []string{"try", "try several", "try to barge"} {
+		subtest(t, way, locktest.Options{Members: 3}, func(w *world) {
+			at, late, lag := w.behind("a")
+			h := w.lock(at[0], "x")
+			lag()
+			w.unlock(h)
+			got, err := ways[way](w.ctx, late)
+			mustBeTrue(w, err == nil, "the lock is free: %v", err)
+			w.ok(got.Unlock())
+		})
+	}
 }
 
 // TestAllTooLarge: MaxAll locks with the longest names and metadata fit into one transaction. If
 // the ACL is long too, Lock returns ErrInvalid, because a server would end the connection at each
 // attempt.
 func TestAllTooLarge(t *testing.T) {
-	for _, users := range []int{1, 100} {
-		subtest(t, fmt.Sprint(users, " users"), locktest.Options{}, func(w *world) {
-			acl := zk.WorldACL(zk.PermAll)
-			for i := range users {
-				acl = append(acl, zk.DigestACL(zk.PermAll, fmt.Sprint("user", i), "secret")...)
-			}
-			a := w.dial("a", lock.WithACL(acl...))
-			names := make([]string, lock.MaxAll)
-			for i := range names {
-				names[i] = fmt.Sprintf("%03d%s", i, strings.Repeat("x", 509))
-			}
-			all := a.All(names, lock.WithMetadata(map[string]string{"k": strings.Repeat("v", 4095)}))
-			hs, err := all.Lock(w.limited(ttl))
-			if users > 1 {
-				fails(w, err, lock.ErrInvalid, "names (64 of them)", "must be fewer", "at most 786432")
-				mustBe(w, all.Validate(), err)
-				return
-			}
-			w.ok(err)
-			w.unlockAll(hs)
-		})
-	}
+	each(t, "users", []int{1, 100}, func(w *world, users int) {
+		acl := zk.WorldACL(zk.PermAll)
+		for i := range users {
+			acl = append(acl, zk.DigestACL(zk.PermAll, fmt.Sprint("user", i), "secret")...)
+		}
+		a := w.dial("a", lock.WithACL(acl...))
+		names := make([]string, lock.MaxAll)
+		for i := range names {
+			names[i] = fmt.Sprintf("%03d%s", i, strings.Repeat("x", 509))
+		}
+		all := a.All(names, lock.WithMetadata(map[string]string{"k": strings.Repeat("v", 4095)}))
+		hs, err := all.Lock(w.limited(ttl))
+		if users > 1 {
+			fails(w, err, lock.ErrInvalid, "names (64 of them)", "must be fewer", "at most 786432")
+			mustBe(w, all.Validate(), err)
+			return
+		}
+		w.ok(err)
+		w.unlockAll(hs)
+	})
 }
 
 // TestAmbiguousLockOfAll: the reply to the join of all locks, to the create of a guard, or to the join that
@@ -476,13 +445,10 @@ func TestAllOfManyUnknownParents(t *testing.T) {
 			names = append(names, fmt.Sprintf("n%02d", i))
 			w.unlock(w.lock(b, names[i]))
 		}
-		limited := w.limited(time.Second)
 		var hs *lock.Holds
-		got := w.cost("a", func() {
-			var err error
-			hs, err = a.All(names).Lock(limited)
-			mustBeTrue(w, err == nil, "no client is at the locks: %v", err)
-		})
+		begun := time.Now()
+		got := w.cost("a", func() { hs = w.lockAll(a, names...) })
+		atMost(w, "All.Lock took", time.Since(begun), time.Second)
 		atMost(w, "transactions of All.Lock, with the sample of the clock", got.requests["multi"], 3)
 		w.unlockAll(hs)
 	})

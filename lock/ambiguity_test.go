@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,20 +24,13 @@ func TestAmbiguousLock(t *testing.T) {
 			w.unlock(w.lock(a, "x"))
 			before := len(w.nodes())
 			w.mishap(i, "a", joins)
-			take := a.Mutex("x").Lock
-			if how == "TryLock" {
-				take = a.Mutex("x").TryLock
-			}
 			began := time.Now()
-			h, err := take(w.ctx)
-			w.ok(err)
+			h := w.take(map[string]taking{"Lock": a.Mutex("x").Lock, "TryLock": a.Mutex("x").TryLock}[how])
 			atMost(w, "took, without waiting for an entry of its own,", time.Since(began), ttl-1)
 			w.sole(h)
 			w.unlock(h)
 			time.Sleep(10 * time.Second)
-			if left := w.nodes(); keep && len(left) != before || !keep && len(left) != 0 {
-				t.Errorf("left behind: %q", left)
-			}
+			w.hasNodes(map[bool]int{true: before}[keep])
 		})
 	}
 }
@@ -102,23 +94,43 @@ func TestAmbiguousPurge(t *testing.T) {
 }
 
 // TestReentryInDoubt: after a step of the wall clock the hold may have ended during a suspend. A
-// reentry confirms the hold by a write, instead of queueing behind it.
+// reentry confirms the hold by a write, instead of queueing behind it. If the hold cannot be confirmed, the
+// reentry ends when the hold or the call's context ends, and a later call queues.
 func TestReentryInDoubt(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	each(t, "stays", bools, func(w *world, stays bool) {
 		c := newClock(0, 0)
-		a := w.client("a", lock.WithClock(c.now))
+		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
 		h := w.lock(a, "x")
 		c.step(2 * ttl)
-		ctx, cancel := context.WithTimeout(h.Context(), ttl)
+		if !stays {
+			ctx, cancel := context.WithTimeout(h.Context(), ttl)
+			defer cancel()
+			again := w.takeIn(ctx, a.Mutex("x").Lock)
+			isTrue(w, again.Token() == h.Token(), "got %s, want another handle on %s", again.EntryPath(), h.EntryPath())
+			equal(w, "entry", again.EntryPath(), h.EntryPath())
+			w.alive(again)
+			w.hasEntries("x", 1)
+			w.unlock(again)
+			w.alive(h)
+			w.finish(h)
+			return
+		}
+		w.Partition("a")
+		ctx, cancel := context.WithTimeout(h.Context(), grace/2)
 		defer cancel()
-		again, err := a.Mutex("x").Lock(ctx)
-		w.ok(err)
-		isTrue(t, again.EntryPath() == h.EntryPath() && again.Token() == h.Token(), "got %s, want another handle on %s", again.EntryPath(), h.EntryPath())
-		w.alive(again)
-		w.hasEntries("x", 1)
-		w.unlock(again)
-		w.alive(h)
-		w.finish(h)
+		mustBe(w, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
+		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
+		<-h.Context().Done()
+		mustBe(w, w.outcome(again).err, lock.ErrLost)
+
+		got := w.await(w.queue(w.ctx, b, "x"))
+		again = start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(context.WithoutCancel(h.Context())) })
+		w.Heal("a")
+		time.Sleep(ttl)
+		w.waits(again)
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		w.finish(w.await(again).hold)
 	})
 }
 
@@ -167,58 +179,52 @@ var lateReplies = map[string]locktest.Fault{
 func TestAbandonedCall(t *testing.T) {
 	for name, fault := range lateReplies {
 		for _, how := range []string{"Lock of a held lock", "Lock of a free lock", "TryLock of a free lock", "Lock of free locks"} {
-			for _, then := range []string{"", "closes", "closes, on a borrowed connection"} {
-				if then != "" && strings.HasPrefix(how, "TryLock") {
-					continue
-				}
-				subtest(t, fmt.Sprintf("%s, %s %s", how, name, then), locktest.Options{}, func(w *world) {
-					b := w.client("b")
-					dial := w.client
-					if strings.HasSuffix(then, "connection") {
-						dial = w.borrow
-					}
-					a := dial("a")
-					w.unlock(w.lock(a, "other"))
-					time.Sleep(2 * time.Second)
-					held := how == "Lock of a held lock"
-					var h *lock.Hold
-					if held {
-						h = w.lock(b, "x")
-					}
-					before := len(w.nodes())
-					hit := w.fault(func(r locktest.Request) bool {
-						return r.Label == "a" && joins(r) && joinsParent(r, "x") == held
-					}, fault)
-					if name == outlasts {
-						w.sever("a")
-					}
-					ctx := w.limited(5 * time.Millisecond)
-					take := a.Mutex("x").Lock
-					switch how {
-					case "TryLock of a free lock":
-						take = a.Mutex("x").TryLock
-					case "Lock of free locks":
-						take = func(ctx context.Context) (*lock.Hold, error) {
-							return nil, second(a.All([]string{"x", "y", "z"}).Lock(ctx))
-						}
-					}
-					got, err := take(ctx)
-					mustBe(w, err, context.DeadlineExceeded)
-					mustBeTrue(w, got == nil && hit(), "got %v, mishap %v", got, hit())
-					if then == "" {
-						time.Sleep(2 * sessionTimeout)
-					} else if err := a.Close(); err != nil && name != outlasts {
-						w.Errorf("close: %v", err)
-					}
-					isTrue(w, len(w.nodes()) == before || name == outlasts, "left behind: %q", w.nodes())
-					if held {
-						w.sole(h)
-						w.unlock(h)
-					}
-					w.empty()
-					w.unlock(w.lock(b, "x"))
-				})
+			thens := []string{"", "closes", "closes, on a borrowed connection"}
+			if strings.HasPrefix(how, "TryLock") {
+				thens = thens[:1]
 			}
+			each(t, fmt.Sprintf("%s, %s", how, name), thens, func(w *world, then string) {
+				a, b := w.clientOn(strings.HasSuffix(then, "connection"), "a"), w.client("b")
+				w.unlock(w.lock(a, "other"))
+				time.Sleep(2 * time.Second)
+				held := how == "Lock of a held lock"
+				var h *lock.Hold
+				if held {
+					h = w.lock(b, "x")
+				}
+				before := len(w.nodes())
+				hit := w.fault(func(r locktest.Request) bool {
+					return r.Label == "a" && joins(r) && joinsParent(r, "x") == held
+				}, fault)
+				if name == outlasts {
+					w.sever("a")
+				}
+				ctx := w.limited(5 * time.Millisecond)
+				take := a.Mutex("x").Lock
+				switch how {
+				case "TryLock of a free lock":
+					take = a.Mutex("x").TryLock
+				case "Lock of free locks":
+					take = func(ctx context.Context) (*lock.Hold, error) {
+						return nil, second(a.All([]string{"x", "y", "z"}).Lock(ctx))
+					}
+				}
+				got, err := take(ctx)
+				mustBe(w, err, context.DeadlineExceeded)
+				mustBeTrue(w, got == nil && hit(), "got %v, mishap %v", got, hit())
+				if then == "" {
+					time.Sleep(2 * sessionTimeout)
+				} else if err := a.Close(); err != nil && name != outlasts {
+					w.Errorf("close: %v", err)
+				}
+				isTrue(w, len(w.nodes()) == before || name == outlasts, "left behind: %q", w.nodes())
+				if held {
+					w.sole(h)
+					w.unlock(h)
+				}
+				w.empty()
+				w.unlock(w.lock(b, "x"))
+			})
 		}
 	}
 }
@@ -226,18 +232,15 @@ func TestAbandonedCall(t *testing.T) {
 // TestCallGivenUpAsItSucceeds: if the caller gives up just as its try succeeds, the entry is deleted.
 func TestCallGivenUpAsItSucceeds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		var armed atomic.Bool
 		ctx, giveUp := context.WithCancel(w.ctx)
-		a := w.client("a", atReading(func() {
-			if armed.Load() && calledBy("(*contender).grant") && armed.Swap(false) {
-				giveUp()
-				time.Sleep(time.Millisecond) // until the call has returned
-			}
-		}))
+		granted := moment{in: "(*contender).grant", do: func() {
+			giveUp()
+			time.Sleep(time.Millisecond) // until the call has returned
+		}}
+		a := w.client("a", w.atMoments(&granted))
 		w.unlock(w.lock(a, "other"))
-		armed.Store(true)
+		granted.armed.Store(true)
 		mustBe(w, second(a.Mutex("x").TryLock(ctx)), context.Canceled)
-		isTrue(w, !armed.Load(), "the call ended before the grant")
 		w.empty()
 	})
 }
@@ -333,8 +336,7 @@ func TestCreatesOfAllAppliedLate(t *testing.T) {
 		late()
 		for _, name := range names {
 			w.hasEntries(name, 3)
-			_, err := b.Mutex(name, lock.WithTTL(2*ttl)).Lock(w.limited(time.Second)) // joins with its own entry
-			mustBe(w, err, lock.ErrHeld)
+			mustBe(w, second(b.Mutex(name, lock.WithTTL(2*ttl)).Lock(w.limited(time.Second))), lock.ErrHeld) // joins with its own entry
 			time.Sleep(time.Second)
 			w.hasEntries(name, 2)
 		}
@@ -372,33 +374,6 @@ func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 		isTrue(t, len(first) == 1 && h.EntryPath() == first[0].Path, "has it by %s, want the entry that was created first, %q", h.EntryPath(), paths(first))
 		w.sole(h)
 		w.finish(h)
-	})
-}
-
-// TestReentryInDoubtThatStays: a reentry into a hold that cannot be confirmed ends when the hold or
-// the call's context ends. A later call queues.
-func TestReentryInDoubtThatStays(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		c := newClock(0, 0)
-		a, b := w.client("a", lock.WithClock(c.now)), w.client("b")
-		h := w.lock(a, "x")
-		w.Partition("a")
-		c.step(2 * ttl)
-		ctx, cancel := context.WithTimeout(h.Context(), grace/2)
-		defer cancel()
-		mustBe(t, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
-		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
-		<-h.Context().Done()
-		mustBe(t, w.outcome(again).err, lock.ErrLost)
-
-		got := w.await(w.queue(w.ctx, b, "x"))
-		again = start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(context.WithoutCancel(h.Context())) })
-		w.Heal("a")
-		time.Sleep(ttl)
-		w.waits(again)
-		w.alive(got.hold)
-		w.unlock(got.hold)
-		w.finish(w.await(again).hold)
 	})
 }
 

@@ -15,31 +15,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// any takes the first of the named locks that is free. At least one must be free.
-func (w *world) any(c *lock.Client, names ...string) *lock.Hold {
-	w.Helper()
-	return w.take(c.Any(names).TryLock)
-}
-
 // queueAny starts a waiter for any one of the locks, and returns when the waiter is in all queues.
 func (w *world) queueAny(ctx context.Context, c *lock.Client, names ...string) <-chan taken {
 	w.Helper()
-	settle()
-	before := make([]int, len(names))
-	for i, name := range names {
-		before[i] = len(w.entries(name))
-	}
-	ch := start(func() (*lock.Hold, error) { return c.Any(names).Lock(ctx) })
-	w.until("the waiter is in all queues", func() bool {
-		for i, name := range names {
-			if len(w.entries(name)) <= before[i] {
-				return false
-			}
-		}
-		return true
-	})
-	settle()
-	return ch
+	return joined(w, func() (*lock.Hold, error) { return c.Any(names).Lock(ctx) }, names...)
 }
 
 // isOf checks that h is valid and is a hold of the named lock, and returns h.
@@ -63,10 +42,9 @@ func TestAnyTakesTheFirstFreeOne(t *testing.T) {
 			w.isOf(h, "x")
 			isTrue(t, got.txns == 1 && got.requests["multi"] == 1, "a free lock cost %v and %d transactions", got.requests, got.txns)
 			w.hasEntries("y", 0)
-			y := w.isOf(w.any(b, "x", "y", "z"), "y")
+			y := w.isOf(w.take(b.Any([]string{"x", "y", "z"}).TryLock), "y")
 			z := w.isOf(w.take(take), "z")
-			_, err := a.Any([]string{"y", "x", "z"}).TryLock(w.ctx)
-			fails(t, err, lock.ErrHeld, `lock "y"`, "contender: b (")
+			fails(t, second(a.Any([]string{"y", "x", "z"}).TryLock(w.ctx)), lock.ErrHeld, `lock "y"`, "contender: b (")
 			for _, name := range []string{"x", "y", "z"} {
 				w.hasEntries(name, 1)
 			}
@@ -157,17 +135,14 @@ func TestAnyIsReentrant(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
 		h := w.lock(c, "y")
-		again, err := c.Any([]string{"x", "y"}).Lock(h.Context())
-		w.ok(err)
+		again := w.takeIn(h.Context(), c.Any([]string{"x", "y"}).Lock)
 		equal(t, "token", again.Token(), h.Token())
-		other := w.isOf(w.any(c, "y", "x"), "x") // without the context
+		other := w.isOf(w.take(c.Any([]string{"y", "x"}).TryLock), "x") // without the context
 		w.unlock(h)
 		w.alive(again)
 		w.unlock(again)
 		mustBe(t, second(c.Any([]string{"x", "y"}).Lock(h.Context())), lock.ErrUnlocked)
-		w.isOf(w.take(func(context.Context) (*lock.Hold, error) {
-			return c.Any([]string{"x", "y"}).Lock(context.WithoutCancel(h.Context()))
-		}), "y").Unlock()
+		w.isOf(w.takeIn(context.WithoutCancel(h.Context()), c.Any([]string{"x", "y"}).Lock), "y").Unlock()
 		w.finish(other)
 	})
 }
@@ -175,31 +150,29 @@ func TestAnyIsReentrant(t *testing.T) {
 // TestAnyEndsEarly: if the waiter's context ends or its client closes, Any.Lock returns the cause,
 // and no entry and no hold is left.
 func TestAnyEndsEarly(t *testing.T) {
-	forEach(t, locktest.Options{}, map[string]struct {
-		by   func(w *world, a *lock.Client, cancel context.CancelCauseFunc)
-		want []error
-	}{
-		"cancelled": {func(_ *world, _ *lock.Client, cancel context.CancelCauseFunc) { cancel(errGaveUp) }, []error{context.Canceled, errGaveUp, lock.ErrHeld}},
-		"closed":    {func(w *world, a *lock.Client, _ context.CancelCauseFunc) { w.close(a) }, []error{lock.ErrClosed}},
-		"cut off": {func(w *world, _ *lock.Client, cancel context.CancelCauseFunc) {
-			w.kill("a")
-			time.Sleep(time.Second)
-			cancel(errGaveUp)
-			settle()
-			w.Heal("a")
-		}, []error{context.Canceled, errGaveUp}},
-	}, func(w *world, c struct {
-		by   func(w *world, a *lock.Client, cancel context.CancelCauseFunc)
-		want []error
-	}) {
+	const canceled, closed, cutOff = "canceled", "closed", "cut off"
+	wants := map[string][]error{
+		canceled: {context.Canceled, errGaveUp, lock.ErrHeld}, closed: {lock.ErrClosed}, cutOff: {context.Canceled, errGaveUp},
+	}
+	each(t, "waiter", []string{canceled, closed, cutOff}, func(w *world, how string) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lockAll(b, "x", "y", "z")
 		ctx, cancel := context.WithCancelCause(w.ctx)
 		defer cancel(nil)
 		ch := w.queueAny(ctx, a, "x", "y", "z")
-		c.by(w, a, cancel)
-		got := <-ch
-		mustBe(w, got.err, c.want...)
+		switch how {
+		case canceled:
+			cancel(errGaveUp)
+		case closed:
+			w.close(a)
+		case cutOff:
+			w.kill("a")
+			time.Sleep(time.Second)
+			cancel(errGaveUp)
+			settle()
+			w.Heal("a")
+		}
+		mustBe(w, (<-ch).err, wants[how]...)
 		time.Sleep(ttl / 2)
 		for _, name := range []string{"x", "z"} {
 			w.hasEntries(name, 1)

@@ -3,7 +3,6 @@
 package lock_test
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -20,53 +19,47 @@ import (
 // holder's entry is purged after TTL and grace.
 func TestWallClocksDoNotMatter(t *testing.T) {
 	offs := []time.Duration{-7 * time.Hour, 0, 7 * time.Hour}
-	for _, offA := range offs {
-		for _, offB := range offs {
-			subtest(t, fmt.Sprint(offA, offB), locktest.Options{}, func(w *world) {
-				a := w.client("a", lock.WithClock(newClock(0, offA).now))
-				b := w.client("b", lock.WithClock(newClock(0, offB).now))
-				h := w.lock(a, "x")
-				ch := w.queue(w.ctx, b, "x")
-				time.Sleep(2 * ttl)
-				w.alive(h)
-				w.waits(ch)
-				h = w.pass(h, ch)
-				ch = w.queue(w.ctx, a, "x")
-				got := w.outlived("b", h, ch, 0, 20*time.Millisecond)
-				w.unlock(got.hold)
-			})
-		}
-	}
+	eachPair(t, "off", offs, offs, func(w *world, offA, offB time.Duration) {
+		a := w.client("a", lock.WithClock(newClock(0, offA).now))
+		b := w.client("b", lock.WithClock(newClock(0, offB).now))
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		time.Sleep(2 * ttl)
+		w.alive(h)
+		w.waits(ch)
+		h = w.pass(h, ch)
+		ch = w.queue(w.ctx, a, "x")
+		got := w.outlived("b", h, ch, 0, 20*time.Millisecond)
+		w.unlock(got.hold)
+	})
 }
 
 // TestClocksRunWrong: the clocks of holder and waiter run slow or fast, up to the allowed error.
 // The holder knows of its loss before the waiter enters, and the waiter enters within a second
 // after TTL and grace. The leases are long, so that an error would show.
 func TestClocksRunWrong(t *testing.T) {
-	for _, ppm := range [][2]int64{{-500, 500}, {-300, 300}, {500, -500}, {300, -300}, {-499, -499}, {499, 499}} {
-		subtest(t, fmt.Sprint("ppm ", ppm), locktest.Options{}, func(w *world) {
-			const long = 10 * time.Minute
-			p := lock.WithPolicies(policies{TTL: long, Grace: lock.MinGrace, LocalWindow: window})
-			a := w.client("a", p, lock.WithClock(newClock(ppm[0], 0).now))
-			b := w.client("b", p, lock.WithClock(newClock(ppm[1], 0).now))
-			h := w.lock(a, "x")
-			ended := w.end(h)
-			ch := w.queue(w.ctx, b, "x")
-			time.Sleep(3 * long)
-			w.alive(h)
-			w.waits(ch)
-			d := w.die("a", h.EntryPath())
-			got, knew := w.await(ch), ended.wait()
-			isTrue(w, knew.Before(got.at), "the holder knew at %v, the next one entered at %v", knew, got.at)
-			late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace
-			isTrue(w, late > 0 && late <= time.Second, "purged %v after the TTL and the grace", late)
-			// The holder knew of its loss before its TTL was over by the leader's clock, not only
-			// before the end of the grace.
-			n := knew.UnixMilli()
-			isTrue(w, n < d.end, "the holder knew %d ms after the end of its TTL", n-d.end)
-			w.unlock(got.hold)
-		})
-	}
+	each(t, "ppm", [][2]int64{{-500, 500}, {-300, 300}, {500, -500}, {300, -300}, {-499, -499}, {499, 499}}, func(w *world, ppm [2]int64) {
+		const long = 10 * time.Minute
+		p := lock.WithPolicies(policies{TTL: long, Grace: lock.MinGrace, LocalWindow: window})
+		a := w.client("a", p, lock.WithClock(newClock(ppm[0], 0).now))
+		b := w.client("b", p, lock.WithClock(newClock(ppm[1], 0).now))
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ch := w.queue(w.ctx, b, "x")
+		time.Sleep(3 * long)
+		w.alive(h)
+		w.waits(ch)
+		d := w.die("a", h.EntryPath())
+		got, knew := w.await(ch), ended.wait()
+		isTrue(w, knew.Before(got.at), "the holder knew at %v, the next one entered at %v", knew, got.at)
+		late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace
+		isTrue(w, late > 0 && late <= time.Second, "purged %v after the TTL and the grace", late)
+		// The holder knew of its loss before its TTL was over by the leader's clock, not only
+		// before the end of the grace.
+		n := knew.UnixMilli()
+		isTrue(w, n < d.end, "the holder knew %d ms after the end of its TTL", n-d.end)
+		w.unlock(got.hold)
+	})
 }
 
 // TestSuspendedHolder: the holder's machine sleeps while another client enters. Afterwards the hold
@@ -222,46 +215,44 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 func TestElectionsFasterThanALease(t *testing.T) {
 	for _, how := range []string{"queues", "barges", "permits"} {
 		t.Run(how, func(t *testing.T) {
-			forEachOff(t, func(w *world, off time.Duration) { electsFasterThanALease(w, off, how) })
+			forEachOff(t, func(w *world, off time.Duration) {
+				a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
+				take := func(c *lock.Client) taking {
+					switch how {
+					case "barges":
+						return c.Mutex("gone").WithBarging().Lock
+					case "permits":
+						return permits(c.Semaphore("gone", 1), 1)
+					}
+					return c.Mutex("gone").Lock
+				}
+				living, gone := w.lock(a, "living"), w.take(take(dead))
+				ended, waits := w.end(gone), w.queue(w.ctx, b, "living")
+				ch := w.callers(w.ctx, 1, take(b))[0]
+				time.Sleep(ttl)
+				w.kill("dead")
+				died := time.Now()
+				over := async(func() error {
+					for i := range 10 {
+						w.elect([]time.Duration{off, 0, -off}[i%3])
+						if how == "permits" {
+							w.ExpireLabel("b")
+						}
+						time.Sleep(ttl/2 - election)
+					}
+					return nil
+				})
+				got := w.await(ch)
+				w.inTurn(ended, got)
+				atMost(w, "purged after it died", got.at.Sub(died), blocked)
+				w.ok(<-over)
+				w.waits(waits)
+				w.alive(living)
+				w.unlock(got.hold, living)
+				w.finish(w.await(waits).hold)
+			})
 		})
 	}
-}
-
-func electsFasterThanALease(w *world, off time.Duration, how string) {
-	a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
-	take := func(c *lock.Client) taking {
-		switch how {
-		case "barges":
-			return c.Mutex("gone").WithBarging().Lock
-		case "permits":
-			return permits(c.Semaphore("gone", 1), 1)
-		}
-		return c.Mutex("gone").Lock
-	}
-	living, gone := w.lock(a, "living"), w.take(take(dead))
-	ended, waits := w.end(gone), w.queue(w.ctx, b, "living")
-	ch := w.callers(w.ctx, 1, take(b))[0]
-	time.Sleep(ttl)
-	w.kill("dead")
-	died, over := time.Now(), make(chan struct{})
-	go func() {
-		defer close(over)
-		for i := range 10 {
-			w.elect([]time.Duration{off, 0, -off}[i%3])
-			if how == "permits" {
-				w.ExpireLabel("b")
-			}
-			time.Sleep(ttl/2 - election)
-		}
-	}()
-	got := w.await(ch)
-	w.inTurn(ended, got)
-	atMost(w, "purged after it died", got.at.Sub(died), blocked)
-	<-over
-	w.waits(waits)
-	w.alive(living)
-	w.unlock(got.hold, living)
-	w.finish(w.await(waits).hold)
 }
 
 // TestLeaderSteppedWhileItLeads: the leader's clock steps by more than the grace. A client that
@@ -367,23 +358,15 @@ func TestExpiryIsTold(t *testing.T) {
 			now, err := admin.New(b).Now(w.ctx)
 			return err == nil && znode.Epoch(now.Zxid) == 2
 		})
-		_, err := b.Mutex("x").TryLock(w.ctx)
-		var held *lock.HeldError
-		if !errors.As(err, &held) {
-			w.Fatalf("%v, want a HeldError", err)
-		}
-		if by := held.Expires.Sub(elected); by < 0 || by > ttl+2*time.Second {
-			w.Errorf("the lease ends %v after the election, want within the TTL, %v", by, ttl)
-		}
+		held := heldError(w, second(b.Mutex("x").TryLock(w.ctx)))
+		inRange(w, "the lease ends after the election", held.Expires.Sub(elected), 0, ttl+2*time.Second)
 		h := w.lock(b, "x")
 		purged := time.Now().Add(off)
 		m := regexp.MustCompile(`"expired":"([^"]+)"`).FindStringSubmatch(w.logged())
-		if m == nil {
-			w.Fatalf("no purge is logged: %s", w.logged())
-		}
-		if at, err := time.Parse(time.RFC3339Nano, m[1]); err != nil || at.Before(elected) || at.After(purged) {
-			w.Errorf("the lease expired at %v, %v; want between the election, %v, and the purge, %v", at, err, elected, purged)
-		}
+		mustBeTrue(w, m != nil, "no purge is logged: %s", w.logged())
+		at, err := time.Parse(time.RFC3339Nano, m[1])
+		w.ok(err)
+		inRange(w, "from the election to the end of the lease that is logged", at.Sub(elected), 0, purged.Sub(elected))
 		w.unlock(h)
 	})
 }

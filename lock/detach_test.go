@@ -5,7 +5,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,8 +22,7 @@ func TestDetachAndAttach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x", lock.WithMetadata(map[string]string{"job": "1"}))
-		again, err := a.Mutex("x").Lock(h.Context())
-		w.ok(err)
+		again := w.takeIn(h.Context(), a.Mutex("x").Lock)
 		waiter := w.queue(w.ctx, b, "x")
 		begun, ended := time.Now(), w.end(h)
 		text := w.detach(h, 3*ttl).String()
@@ -33,9 +31,8 @@ func TestDetachAndAttach(t *testing.T) {
 		mustBe(t, h.Unlock(), lock.ErrDetached)
 		mustBe(t, h.Txn(w.ctx, lock.OpCreate("/late", nil, 0, zk.WorldACL(zk.PermAll))), lock.ErrDetached)
 		mustBe(t, context.Cause(h.Context()), lock.ErrDetached)
-		if lost := errors.Is(h.Err(), lock.ErrLost); lost || h.Remaining() > 0 || a.Stats().Lost != 0 || ended.wait().Before(begun) {
-			t.Errorf("a detached hold: lost %v, valid %v, %+v", lost, h.Remaining() > 0, a.Stats())
-		}
+		isTrue(t, !errors.Is(h.Err(), lock.ErrLost) && h.Remaining() == 0 && a.Stats().Lost == 0, "%v, %+v", h.Err(), a.Stats())
+		isTrue(t, !ended.wait().Before(begun), "the hold had ended before it was detached")
 		mustBe(t, second(h.Ticket()), lock.ErrDetached)
 		mustBe(t, second(h.Detach(w.ctx, 0)), lock.ErrDetached)
 		w.close(a)
@@ -61,9 +58,8 @@ func TestDetachAndAttach(t *testing.T) {
 
 		w.ok(got.Extend(w.ctx, 5*ttl))
 		ticket = w.detach(got, 0)
-		if left := time.Until(ticket.Expires()); left < 5*ttl-time.Second || w.record(got.EntryPath()).TTL != 5*ttl.Milliseconds() {
-			t.Errorf("a hold that was extended to %v is kept for %v", 5*ttl, left)
-		}
+		inRange(t, "a hold that was extended is kept for", time.Until(ticket.Expires()), 5*ttl-time.Second, 5*ttl+10*time.Millisecond)
+		equal(t, "TTL in the entry", w.record(got.EntryPath()).TTL, 5*ttl.Milliseconds())
 		second := w.attach(b, ticket)
 		isTrue(t, second.Token().Parts().Incarnation == 2 && second.Token().Compare(got.Token()) > 0, "token %v follows %v", second.Token(), got.Token())
 		w.handOver(second, waiter)
@@ -106,8 +102,7 @@ func TestDetachInDoubt(t *testing.T) {
 		{"attached to, and unlocked", func(w *world, c *lock.Client, early lock.Ticket) { w.unlock(w.attach(c, early)) }, []error{lease.ErrWentSince}, []error{lock.ErrRemoved}, nil},
 		{"attached to, and put back", func(w *world, c *lock.Client, early lock.Ticket) {
 			w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") }, locktest.Fault{Delay: 2 * time.Second})
-			ctx := w.limited(time.Second)
-			mustBe(w, second(c.Attach(ctx, early)), context.DeadlineExceeded)
+			mustBe(w, second(c.Attach(w.limited(time.Second), early)), context.DeadlineExceeded)
 			w.until("it is put back", func() bool { return w.record(early.EntryPath()).Detached })
 		}, nil, nil, nil},
 		{"expired", func(w *world, c *lock.Client, _ lock.Ticket) { w.await(w.queue(w.ctx, c, "x")) }, []error{lock.ErrLost, lock.ErrExpired}, []error{lock.ErrRemoved}, nil},
@@ -117,11 +112,7 @@ func TestDetachInDoubt(t *testing.T) {
 			h := w.lock(a, "x", lock.WithTTL(10*ttl))
 			early := w.ticket(h) // what Detach would return, stored before
 			w.fault(func(r locktest.Request) bool { return writes("a", h.EntryPath())(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
-			var ticket lock.Ticket
-			detached := start(func() (none *lock.Hold, err error) {
-				ticket, err = h.Detach(w.ctx, 3*time.Second) // shorter than the hold's lease
-				return nil, err
-			})
+			detached := start(func() (lock.Ticket, error) { return h.Detach(w.ctx, 3*time.Second) }) // shorter than the hold's lease
 			w.until("the record tells that it is detached", func() bool { return w.record(h.EntryPath()).Detached })
 			tt.meanwhile(w, c, early)
 			w.Heal("a")
@@ -133,9 +124,9 @@ func TestDetachInDoubt(t *testing.T) {
 				isTrue(w, !errors.Is(got.err, not), "%v is one that is %q", got.err, not)
 			}
 			if tt.again != nil {
-				mustBe(w, second(c.Attach(w.ctx, ticket)), tt.again)
+				mustBe(w, second(c.Attach(w.ctx, got.hold)), tt.again)
 			} else if tt.want == nil {
-				w.finish(w.attach(c, ticket))
+				w.finish(w.attach(c, got.hold))
 			}
 		})
 	}
@@ -148,14 +139,13 @@ func TestDetachWithAContextOfTheHold(t *testing.T) {
 		a, b := w.client("a"), w.client("b")
 		var ticket lock.Ticket
 		err := a.Mutex("x").Do(w.limited(time.Second), func(ctx context.Context) error {
-			h, err := a.Mutex("x").Lock(ctx)
-			w.ok(err)
+			h := w.takeIn(ctx, a.Mutex("x").Lock)
 			if cutOff {
 				w.kill("a")
 			}
 			begun := time.Now()
-			ticket, err = h.Detach(ctx, 0)
-			if cutOff {
+			detached, err := h.Detach(ctx, 0)
+			if ticket = detached; cutOff {
 				equal(w, "Detach returned after", time.Since(begun).Round(10*time.Millisecond), time.Second)
 				mustBe(w, err, context.DeadlineExceeded)
 			} else {
@@ -166,23 +156,6 @@ func TestDetachWithAContextOfTheHold(t *testing.T) {
 		mustBe(w, err, lock.ErrDetached)
 		w.Heal("a")
 		w.finish(w.attach(b, ticket))
-	})
-}
-
-func TestDetachOfADeletedEntry(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.client("a"), w.raw("z")
-		h := w.lock(a, "x")
-		w.remove(z, h.EntryPath())
-		ticket, err := h.Detach(w.ctx, 0)
-		mustBe(t, err, lock.ErrLost, lock.ErrRemoved)
-		taken := w.lock(a, "y")
-		w.set(z, taken.EntryPath(), []byte("other"))
-		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
-			t.Errorf("detached what another client had written: %v, %v", err, ticket)
-		}
-		w.wipe(z, "y") // Holdfast does not delete an entry that another program has overwritten
-		w.empty()
 	})
 }
 
@@ -210,9 +183,7 @@ func TestAttachAtOnce(t *testing.T) {
 		if won.err != nil {
 			won, lost = lost, won
 		}
-		if won.err != nil {
-			w.Fatal(won.err)
-		}
+		w.ok(won.err)
 		mustBe(w, lost.err, lock.ErrAttached)
 		w.sole(won.hold)
 		w.finish(won.hold)
@@ -290,13 +261,10 @@ func TestAttachWaitsForItsTurn(t *testing.T) {
 		ticket := w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
 		behind := w.queue(w.ctx, c, "x")
 		for range 3 { // each Attach gives up before its turn, and the entry keeps its place
-			ctx := w.limited(2 * ttl)
-			_, err := c.Attach(ctx, ticket)
-			mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
+			mustBe(t, second(c.Attach(w.limited(2*ttl), ticket)), context.DeadlineExceeded, lock.ErrHeld)
 			settle()
-			if r := w.record(ticket.EntryPath()); !r.Detached || r.Incarnation != 0 || r.TTL != (10*time.Minute).Milliseconds() {
-				t.Errorf("after an attachment that was given up the entry tells %+v", r)
-			}
+			r := w.record(ticket.EntryPath())
+			isTrue(t, r.Detached && r.Incarnation == 0 && r.TTL == (10*time.Minute).Milliseconds(), "given up, the entry tells %+v", r)
 		}
 		w.unlock(h)
 		time.Sleep(5 * ttl)
@@ -368,8 +336,7 @@ func TestGivenUpAttachWhoseReplyIsLost(t *testing.T) {
 		hit := w.fault(func(r locktest.Request) bool {
 			return writes("c", path)(r) && w.record(path).Owner == "c" && w.cutOff("c")
 		}, locktest.Fault{Drop: locktest.AfterApply})
-		ctx := w.limited(time.Second)
-		mustBe(t, second(c.Attach(ctx, ticket)), context.DeadlineExceeded)
+		mustBe(t, second(c.Attach(w.limited(time.Second), ticket)), context.DeadlineExceeded)
 		w.until("it is put back, and the reply is lost", func() bool { return hit() && w.record(path).Detached })
 		w.unlock(h)
 		got := w.attach(d, ticket, lock.WithTTL(6*ttl))
@@ -391,15 +358,11 @@ func TestCloseDuringADetach(t *testing.T) {
 		h := w.lock(a, "x")
 		w.faults(writes("a", h.EntryPath()), locktest.Fault{Code: codeThrottled})
 		time.AfterFunc(time.Second, func() { w.Intercept(nil) })
-		tickets := make(chan lock.Ticket, 1)
-		go func() {
-			ticket, _ := h.Detach(w.ctx, 0)
-			tickets <- ticket
-		}()
+		detached := start(func() (lock.Ticket, error) { return h.Detach(w.ctx, 0) })
 		settle()
 		w.close(a)
 		isTrue(t, w.record(h.EntryPath()).Detached, "closed, and not detached")
-		w.finish(w.attach(c, <-tickets))
+		w.finish(w.attach(c, (<-detached).hold))
 	})
 }
 
@@ -447,34 +410,16 @@ func TestAttachRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b", lock.WithRoot("/elsewhere"))
 		h := w.lock(a, "x")
-		var noContext context.Context
 		mustBe(t, second(h.Detach(w.ctx, time.Millisecond)), lock.ErrInvalid)
-		_, err := h.Detach(noContext, 0)
-		mustBe(t, err, lock.ErrInvalid)
 		w.alive(h)
 		ticket := w.detach(h, 0)
 		for says, attach := range map[string]func() (*lock.Hold, error){
 			"is for nothing":     func() (*lock.Hold, error) { return a.Attach(w.ctx, lock.Ticket{}) },
 			"root is /elsewhere": func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) },
-			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(noContext, ticket) },
 		} {
 			fails(t, second(attach()), lock.ErrInvalid, says)
 		}
 		w.finish(w.attach(a, ticket))
-	})
-}
-
-// TestLeaseOfAnAttachment: the lease of an attached hold counts from the send of the write, however
-// late the reply is.
-func TestLeaseOfAnAttachment(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		ticket := w.detach(w.lock(a, "x"), time.Minute)
-		const late = 2 * time.Second
-		hit := w.fault(writes("b", ticket.EntryPath()), locktest.Fault{DelayReply: late})
-		h := w.attach(b, ticket)
-		isTrue(t, hit() && h.Remaining() <= ttl-late, "%v remain of a lease of %v that was written %v ago", h.Remaining(), ttl, late)
-		w.finish(h)
 	})
 }
 
@@ -525,62 +470,60 @@ func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 // and the next incarnation.
 func TestDetachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
-		for _, died := range []bool{false, true} { // died: the owner crashes instead of detaching
-			subtest(t, fmt.Sprintf("%s, died %v", l.name, died), locktest.Options{}, func(w *world) {
-				a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
-				h := w.take(l.take(a))
-				if l.downgrade {
-					w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
-				}
-				var beside *lock.Hold
-				if l.beside != nil {
-					beside = w.take(l.beside(d))
-				}
-				var ticket lock.Ticket
-				if died {
-					ticket = w.reparsed(w.ticket(h))
-					w.kill("a")
-				} else {
-					ticket = w.reparsed(w.detach(h, 4*ttl))
-					w.close(a)
-				}
-				var waiter <-chan taken
-				if !died { // if the owner has crashed, the waiter would purge the entry
-					waiter = w.join("x", l.behind(b))
-					time.Sleep(2 * ttl)
-					w.waits(waiter)
-				}
-				got := w.attach(c, ticket)
-				if died {
-					waiter = w.join("x", l.behind(b))
-				}
+		each(t, l.name+", died", bools, func(w *world, died bool) { // died: the owner crashes instead of detaching
+			a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
+			h := w.take(l.take(a))
+			if l.downgrade {
+				w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
+			}
+			var beside *lock.Hold
+			if l.beside != nil {
+				beside = w.take(l.beside(d))
+			}
+			var ticket lock.Ticket
+			if died {
+				ticket = w.reparsed(w.ticket(h))
+				w.kill("a")
+			} else {
+				ticket = w.reparsed(w.detach(h, 4*ttl))
+				w.close(a)
+			}
+			var waiter <-chan taken
+			if !died { // if the owner has crashed, the waiter would purge the entry
+				waiter = w.join("x", l.behind(b))
+				time.Sleep(2 * ttl)
 				w.waits(waiter)
-				if got.Token().Parts().Czxid != h.Token().Parts().Czxid || got.Token().Parts().Incarnation != 1 || got.EntryPath() != h.EntryPath() {
-					w.Errorf("attached to %s with token %v, want %s after %v", got.EntryPath(), got.Token(), h.EntryPath(), h.Token())
-				}
-				isTrue(w, lock.RWMutexOf(got).Reads(got) == (l.downgrade || l.name == "to read"), "it reads: %v", lock.RWMutexOf(got).Reads(got))
-				r := w.record(got.EntryPath())
-				isTrue(w, r.Owner == "c" && !r.Detached && r.Shared == l.downgrade && r.AcquiredAt != 0, "the entry tells %+v", r)
-				if beside != nil {
-					w.unlock(beside)
-					w.waits(waiter)
-				}
-				time.Sleep(3 * ttl) // the entry is renewed
+			}
+			got := w.attach(c, ticket)
+			if died {
+				waiter = w.join("x", l.behind(b))
+			}
+			w.waits(waiter)
+			if got.Token().Parts().Czxid != h.Token().Parts().Czxid || got.Token().Parts().Incarnation != 1 || got.EntryPath() != h.EntryPath() {
+				w.Errorf("attached to %s with token %v, want %s after %v", got.EntryPath(), got.Token(), h.EntryPath(), h.Token())
+			}
+			isTrue(w, lock.RWMutexOf(got).Reads(got) == (l.downgrade || l.name == "to read"), "it reads: %v", lock.RWMutexOf(got).Reads(got))
+			r := w.record(got.EntryPath())
+			isTrue(w, r.Owner == "c" && !r.Detached && r.Shared == l.downgrade && r.AcquiredAt != 0, "the entry tells %+v", r)
+			if beside != nil {
+				w.unlock(beside)
 				w.waits(waiter)
-				if l.downgrade {
-					mustBe(w, second(c.RWMutex("x").Lock(got.Context())), lock.ErrUpgrade)
-					mustBe(w, second(c.RWMutex("x").TryLock(got.Context())), lock.ErrUpgrade)
-				}
-				ticket = w.reparsed(w.detach(got, 0))
-				w.waits(waiter)
-				again := w.attach(d, ticket)
-				mustBe(w, second(c.Attach(w.ctx, ticket)), lock.ErrAttached)
-				w.waits(waiter)
-				w.inOrder(again, waiter)
-				w.Heal("a")
-				w.empty()
-			})
-		}
+			}
+			time.Sleep(3 * ttl) // the entry is renewed
+			w.waits(waiter)
+			if l.downgrade {
+				mustBe(w, second(c.RWMutex("x").Lock(got.Context())), lock.ErrUpgrade)
+				mustBe(w, second(c.RWMutex("x").TryLock(got.Context())), lock.ErrUpgrade)
+			}
+			ticket = w.reparsed(w.detach(got, 0))
+			w.waits(waiter)
+			again := w.attach(d, ticket)
+			mustBe(w, second(c.Attach(w.ctx, ticket)), lock.ErrAttached)
+			w.waits(waiter)
+			w.inOrder(again, waiter)
+			w.Heal("a")
+			w.empty()
+		})
 	}
 }
 
@@ -588,74 +531,63 @@ func TestDetachOfEachKind(t *testing.T) {
 // a restored entry that must wait, returns a valid hold. The waiter behind it still waits.
 func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
-		for _, restored := range []bool{false, true} {
-			if restored && l.kind == "" {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s, restored %v", l.name, restored), func(t *testing.T) {
-				forEachMishap(t, func(w *world, i int) {
-					a, b, c := w.client("a"), w.client("b"), w.client("c")
-					w.unlock(w.lock(b, "other")) // b learns the time
-					var ticket lock.Ticket
-					var first *lock.Hold
-					if restored {
-						first = w.take(l.behind(c))
-						ticket = w.restored("x", l.kind, l.prefix)
-					} else {
-						h := w.take(l.take(a))
-						if l.downgrade {
-							w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
-						}
-						ticket = w.detach(h, 6*ttl)
-					}
-					waiter := w.join("x", l.behind(w.client("d")))
-					hit := w.mishap(i, "b", writes("b", ticket.EntryPath()))
-					ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
-					w.until("the mishap", hit)
-					time.Sleep(ttl)
-					if restored {
-						w.waits(ch)
-						w.unlock(first)
-					}
-					got := w.expect(ch).hold
-					w.waits(waiter)
-					isTrue(t, got.Err() == nil && got.Token().Parts().Incarnation == 1, "%v, token %v", got.Err(), got.Token())
-					w.handOver(got, waiter)
-				})
-			})
+		restored := bools
+		if l.kind == "" {
+			restored = bools[:1]
 		}
+		eachMishap(t, l.name+", restored", restored, func(w *world, restored bool, i int) {
+			a, b, c := w.client("a"), w.client("b"), w.client("c")
+			w.unlock(w.lock(b, "other")) // b learns the time
+			var ticket lock.Ticket
+			var first *lock.Hold
+			if restored {
+				first = w.take(l.behind(c))
+				ticket = w.restored("x", l.kind, l.prefix)
+			} else {
+				h := w.take(l.take(a))
+				if l.downgrade {
+					w.ok(lock.RWMutexOf(h).Downgrade(w.ctx, h))
+				}
+				ticket = w.detach(h, 6*ttl)
+			}
+			waiter := w.join("x", l.behind(w.client("d")))
+			hit := w.mishap(i, "b", writes("b", ticket.EntryPath()))
+			ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+			w.until("the mishap", hit)
+			time.Sleep(ttl)
+			if restored {
+				w.waits(ch)
+				w.unlock(first)
+			}
+			got := w.expect(ch).hold
+			w.waits(waiter)
+			w.handOver(got, waiter)
+		})
 	}
 }
 
-// TestReadersWithoutAWindowShareNoEntry: readers with WithLocalWindow(NoLocalWindow) have an entry each, even
-// if they waited together, so that each of them can be detached.
-func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		writer := w.take(b.RWMutex("x").Lock)
-		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(lock.NoLocalWindow)).RLock)
-		w.unlock(writer)
-		readers := w.expectEach(queue...)
-		w.hasEntries("x", 3)
-		ticket := w.detach(readers[0], 0)
-		w.unlock(readers[1], readers[2])
-		w.finish(w.attach(a, ticket))
-	})
-}
-
 // TestDetachOfASharedEntry: Detach of a hold returns ErrInvalid while another goroutine's hold has
-// the same entry. It succeeds when that hold is unlocked.
+// the same entry. It succeeds when that hold is unlocked. Readers with WithLocalWindow(NoLocalWindow)
+// have an entry each, even if they waited together, so that each of them can be detached.
 func TestDetachOfASharedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
+		blocker := w.take(b.RWMutex("x").Lock)
+		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(lock.NoLocalWindow)).RLock)
+		w.unlock(blocker)
+		readers := w.expectEach(queue...)
+		w.hasEntries("x", 3)
+		alone := w.detach(readers[0], 0)
+		w.unlock(readers[1], readers[2])
+		w.finish(w.attach(a, alone))
+
 		first, other := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
 		mustBeTrue(t, first.EntryPath() == other.EntryPath(), "entries %s and %s, want one", first.EntryPath(), other.EntryPath())
 		fails(t, second(first.Detach(w.ctx, 0)), lock.ErrInvalid, "WithLocalWindow(NoLocalWindow)")
 		mustBeTrue(t, first.Err() == nil && other.Err() == nil, "%v, %v", first.Err(), other.Err())
 		third := w.take(a.RWMutex("x").RLock)
 		isTrue(t, third.EntryPath() != first.EntryPath(), "a reader has joined one that wants to be alone")
-		again, err := a.RWMutex("x").RLock(other.Context())
-		w.ok(err)
+		again := w.takeIn(other.Context(), a.RWMutex("x").RLock)
 		w.unlock(first)
 		ticket := w.detach(other, 0) // also ends the handle again, a reentry with other's context
 		mustBe(t, again.Unlock(), lock.ErrDetached)

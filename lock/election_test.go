@@ -23,14 +23,9 @@ import (
 // queue. The outcome has the hold of the leadership.
 func (w *world) campaign(ctx context.Context, c *lock.Client, value string, priority ...int) <-chan taken {
 	w.Helper()
-	settle()
-	before := len(w.entries("x"))
-	ch := start(func() (*lock.Hold, error) {
+	return joined(w, func() (*lock.Hold, error) {
 		return holdOf(c.Election("x").WithPriority(max(1, append(priority, 1)[0])).Campaign(ctx, value))
-	})
-	w.until(value+" stands for election", func() bool { return len(w.entries("x")) > before })
-	settle()
-	return ch
+	}, "x")
 }
 
 // holdOf returns the hold of a Campaign's result.
@@ -115,27 +110,21 @@ func TestElectionAndMutex(t *testing.T) {
 		mustBe(t, b.RWMutex("x").Downgrade(w.ctx, leader), lock.ErrInvalid)
 		w.alive(leader)
 		mustBe(t, second(b.Election("x").Campaign(leader.Context(), "again")), lock.ErrInvalid)
-		again, err := b.Mutex("x").Lock(leader.Context())
-		w.ok(err)
-		w.finish(leader, again)
+		w.finish(leader, w.takeIn(leader.Context(), b.Mutex("x").Lock))
 	})
 }
 
 func TestElectionArguments(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
-		for name, e := range map[string]*lock.Election{
+		for says, e := range map[string]*lock.Election{
 			"priority 0: must be":       c.Election("x").WithPriority(0),
 			"priority 1048577: must be": c.Election("x").WithPriority(lock.MaxPriority + 1),
 			"\"election.value\": is":    c.Election("x", lock.WithMetadata(map[string]string{"election.value": "x"})),
-			"starts":                    c.Election("/x"),
+			"must not start":            c.Election("/x"),
 			"must come from a client":   new(lock.Election),
 		} {
-			_, err := e.Campaign(w.ctx, "v")
-			mustBe(t, err, lock.ErrInvalid)
-			if name != "starts" {
-				mustSay(t, err, name)
-			}
+			fails(t, second(e.Campaign(w.ctx, "v")), lock.ErrInvalid, says)
 			mustBe(t, second(e.Leader(w.ctx)), lock.ErrInvalid)
 			mustBe(t, second(e.Candidates(w.ctx)), lock.ErrInvalid)
 			for l, err := range e.Observe(w.ctx) {
@@ -144,17 +133,16 @@ func TestElectionArguments(t *testing.T) {
 			}
 		}
 		fails(t, second(c.Election("x").Campaign(w.ctx, strings.Repeat("v", 4<<10))), lock.ErrInvalid, `value "vvvvvvvv`, "4110 bytes", "at most 4096")
-		var none context.Context
-		mustBe(t, second(c.Election("x").Campaign(none, "v")), lock.ErrInvalid)
 		_, err := c.Mutex("x", lock.WithMetadata(map[string]string{"election.value": "x"})).Lock(w.ctx)
 		mustBe(t, err, lock.ErrInvalid) // observers would take the holder for the leader
 		w.hasNodes(0)
 	})
 }
 
-// TestTryCampaign: TryCampaign leads if no candidate leads or waits, and all clients see that. Else it
-// fails with ErrHeld, also with a higher priority, and leaves nothing behind.
-func TestTryCampaign(t *testing.T) {
+// TestTryCampaignAndDo: TryCampaign leads if no candidate leads or waits, and all clients see that. Else it
+// fails with ErrHeld, also with a higher priority, and leaves nothing behind. Do runs the function while the
+// candidate leads, and then resigns. The function's context ends when the leadership is lost.
+func TestTryCampaignAndDo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		first, err := a.Election("x").TryCampaign(w.ctx, "a:80")
@@ -163,20 +151,13 @@ func TestTryCampaign(t *testing.T) {
 		for _, priority := range []int{1, 2} {
 			mustBe(t, second(b.Election("x").WithPriority(priority).TryCampaign(w.ctx, "b:80")), lock.ErrHeld)
 		}
-		equal(t, "entries", len(w.entries("x")), 1)
+		w.hasEntries("x", 1)
 		w.ok(first.Resign())
 		last, err := b.Election("x").TryCampaign(w.ctx, "b:80")
 		w.ok(err)
 		equal(t, "the leader that is shown", w.leader(a), "b:80")
 		w.ok(last.Resign())
-	})
-}
 
-// TestElectionDo: Do runs the function while the candidate leads, and then resigns. The function's
-// context ends when the leadership is lost.
-func TestElectionDo(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
 		wrong := errors.New("wrong")
 		mustBe(t, a.Election("x").Do(w.ctx, "a:80", func(ctx context.Context) error {
 			equal(t, "the leader that is shown", w.leader(b), "a:80")
@@ -211,24 +192,31 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 	for len(waiting) > 0 {
 		ended := w.end(leader)
 		w.unlock(leader)
-		settle()
-		settle() // until some candidates have yielded
-		leader = nil
-		for v, ch := range waiting {
-			select {
-			case got := <-ch:
-				mustBeTrue(w, got.err == nil && leader == nil, "%s: %v, and %v leads", v, got.err, leader)
-				w.inTurn(ended, got)
-				leader = got.hold
-				order = append(order, v)
-				delete(waiting, v)
-			default:
-			}
-		}
-		mustBeTrue(w, leader != nil, "no leader after %q", order)
+		got := w.elected(waiting)
+		w.inTurn(ended, got)
+		leader = got.hold
+		order = append(order, valueOf(leader))
 	}
 	w.unlock(leader)
 	return strings.Join(order, " ")
+}
+
+// elected returns the outcome of the one candidate that leads by now, and removes it from waiting.
+func (w *world) elected(waiting map[string]<-chan taken) (leader taken) {
+	w.Helper()
+	settle()
+	settle() // until some candidates have yielded
+	for v, ch := range waiting {
+		select {
+		case got := <-ch:
+			mustBeTrue(w, got.err == nil && leader.hold == nil, "%s: %v, and %v leads", v, got.err, leader.hold)
+			leader = got
+			delete(waiting, v)
+		default:
+		}
+	}
+	mustBeTrue(w, leader.hold != nil, "no leader, and %d wait", len(waiting))
+	return leader
 }
 
 // TestPriorities: a candidate at the head of the queue leads if no waiting candidate has a higher
@@ -251,10 +239,7 @@ func TestPriorities(t *testing.T) {
 			got := w.succession(leader, candidates)
 			equal(w, "led in the order", got, want)
 			settle()
-			told := strings.Join(seen.values(), " ")
-			if told = strings.ReplaceAll(told, " -", ""); told != "leader "+got {
-				w.Errorf("observed %s, led %s", told, got)
-			}
+			equal(w, "observed", strings.ReplaceAll(strings.Join(seen.values(), " "), " -", ""), "leader "+got)
 			w.empty()
 		})
 	}
@@ -300,9 +285,7 @@ func TestHigherCandidateThatCrashLoops(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader, waiting := w.candidates("1a", "1b")
 		ctx, stop := context.WithCancel(w.ctx)
-		crashed := make(chan struct{})
-		go func() {
-			defer close(crashed)
+		crashed := async(func() error {
 			for i := 0; ctx.Err() == nil; i++ {
 				label := fmt.Sprint("crash", i)
 				e := w.dial(label).Election("x").WithPriority(5)
@@ -310,7 +293,8 @@ func TestHigherCandidateThatCrashLoops(t *testing.T) {
 				time.Sleep(ttl / 2)
 				w.kill(label)
 			}
-		}()
+			return nil
+		})
 		time.Sleep(ttl)
 		w.unlock(leader)
 		begun := time.Now()
@@ -321,7 +305,7 @@ func TestHigherCandidateThatCrashLoops(t *testing.T) {
 			begun = time.Now()
 		}
 		stop()
-		<-crashed
+		w.ok(<-crashed)
 	})
 }
 
@@ -332,16 +316,13 @@ func TestCandidateReadsForLong(t *testing.T) {
 		leader, waiting := w.candidates("1a")
 		stood := w.entryOf("1a")
 		begun := time.Now()
-		w.Intercept(func(r locktest.Request) locktest.Fault {
+		w.faults(func(r locktest.Request) bool {
 			fails := 2 * ttl // for so long it cannot read the queue
 			if mutates(r, "1a") {
 				fails += ttl
 			}
-			if r.Label == "1a" && time.Since(begun) < fails {
-				return locktest.Fault{Code: codeThrottled}
-			}
-			return locktest.Fault{}
-		})
+			return r.Label == "1a" && time.Since(begun) < fails
+		}, locktest.Fault{Code: codeThrottled})
 		w.unlock(leader)
 		time.Sleep(2*ttl + ttl/2)
 		w.waits(waiting["1a"])
@@ -371,37 +352,20 @@ func TestHigherCandidateGivesUp(t *testing.T) {
 			leader, waiting := w.candidates("1a", "1b")
 			ctx, cancel := context.WithCancel(w.ctx)
 			higher := w.campaign(ctx, w.dial("2c"), "2c", 2)
-			done := make(chan struct{})
-			go func() {
-				w.unlock(leader)
-				close(done)
-			}()
+			unlocked := async(leader.Unlock)
 			time.Sleep(after)
 			cancel()
-			<-done
+			w.ok(<-unlocked)
 			settle()
-			settle()
-			switch got := <-higher; {
-			case got.err == nil:
-				leader = got.hold
-				w.ok(leader.Err())
+			if got := <-higher; got.err == nil {
+				w.ok(got.hold.Err())
 				w.waits(waiting["1a"], waiting["1b"])
-				w.unlock(leader)
-				settle()
-			case !errors.Is(got.err, context.Canceled):
-				w.Error(got.err)
+				w.unlock(got.hold)
+			} else {
+				mustBe(w, got.err, context.Canceled)
 			}
-			var first taken
-			left := waiting["1a"]
-			select {
-			case first = <-waiting["1a"]:
-				left = waiting["1b"]
-			case first = <-waiting["1b"]:
-			default:
-				w.Fatalf("after %v: no leader", after)
-			}
-			w.waits(left)
-			w.finish(w.pass(first.hold, left))
+			w.succession(w.elected(waiting).hold, waiting)
+			w.empty()
 		})
 	}
 }
@@ -560,13 +524,11 @@ func TestWatchesOfObservers(t *testing.T) {
 // leader. Observe shows each leader once, in order.
 func TestLeaderByALaggingServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		leader, behind := w.Leader(), w.followers()[0]
-		a, b := w.dialAt("a", []string{leader}), w.dialAt("b", []string{leader})
-		observer := w.dialAt("observer", []string{behind})
-		h := w.leads(w.campaign(w.ctx, a, "a"), "a", observer)
-		ch := w.campaign(w.ctx, b, "b")
+		at, observer, lag := w.behind("a", "b")
+		h := w.leads(w.campaign(w.ctx, at[0], "a"), "a", observer)
+		ch := w.campaign(w.ctx, at[1], "b")
 		seen := w.observe(w.ctx, observer)
-		w.ok(w.Lag(behind, 700*time.Millisecond))
+		lag()
 		h = w.pass(h, ch)
 		seen.is(t, "a")
 		equal(t, "the leader that is shown", w.leader(observer), "b")
@@ -646,9 +608,8 @@ func TestDeadLeader(t *testing.T) {
 		w.hasEntries("x", 1)
 		b := w.dial("b")
 		equal(w, "the leader that is shown", w.leader(b), "")
-		if all, err := b.Election("x").Candidates(w.ctx); err != nil || len(all) > 0 {
-			w.Errorf("candidates %+v, %v", all, err)
-		}
+		all, err := b.Election("x").Candidates(w.ctx)
+		isTrue(w, err == nil && len(all) == 0, "candidates %+v, %v", all, err)
 		begun := time.Now()
 		l, err := b.Election("x").Campaign(w.ctx, "b")
 		w.ok(err)

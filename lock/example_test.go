@@ -323,9 +323,7 @@ func ExampleNew() {
 	ctx := context.Background()
 
 	conn, _, err := zk.Connect(ensemble.Servers(), 10*time.Second, zk.WithDialer(ensemble.Dial), zk.WithLogInfo(false))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer conn.Close()
 
 	locks := must(lock.New(conn, lock.WithRoot("/shop/locks"), lock.WithSessionTimeout(10*time.Second)))
@@ -529,9 +527,7 @@ func ExampleElection() {
 
 	// An observer is no candidate.
 	for leader, err := range one.Election("scheduler").Observe(ctx) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		if !leader.Leads { // there is no leader for a moment
 			continue
 		}

@@ -42,11 +42,9 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 			w.unlock(w.lock(a, "y"))
 			w.create(z, "/locks/x", tt.data, tt.flags)
 			before := w.Dump("/locks/x")
-			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+			for _, take := range []taking{a.Mutex("x").Lock, a.Mutex("x").TryLock} {
 				h, err := take(w.ctx)
-				if h != nil {
-					w.Errorf("got %s", h.EntryPath())
-				}
+				isTrue(w, h == nil, "got %v", h)
 				fails(w, err, tt.want, `lock "x"`, "/locks/x", tt.says)
 				same(w, before, w.Dump("/locks/x"))
 			}
@@ -93,8 +91,8 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 			before := w.Dump(path)
 
 			h, err := a.Mutex("x").TryLock(w.ctx)
-			var held *lock.HeldError
-			isTrue(w, h == nil && errors.As(err, &held) && held.Entry == path && held.Owner == "" && held.Expires.IsZero(), "TryLock: %v, %v", h, err)
+			held := heldError(w, err)
+			isTrue(w, h == nil && held.Entry == path && held.Owner == "" && held.Expires.IsZero(), "TryLock: %v, %v", h, err)
 			fails(w, err, lock.ErrHeld, path)
 
 			ch := w.queue(w.ctx, a, "x")
@@ -115,47 +113,33 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 // for the lock's TTL and grace, with its path, age and session, and the waiter's final error says so.
 // It warns of no entry that goes before.
 func TestForeignContenderThatStays(t *testing.T) {
-	take := map[string]func(*lock.Client, context.Context) (*lock.Hold, error){
-		"a mutex": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.Mutex("x").Lock(ctx) },
-		"barging": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
-			return c.Mutex("x").WithBarging().Lock(ctx)
-		},
-		"a semaphore": func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
-			return c.Semaphore("x", 1).Acquire(ctx, 1)
-		},
-	}
-	for name, take := range take {
-		for flags, says := range map[int32]string{0: "without a session", zk.FlagEphemeral: "session 0x"} {
-			subtest(t, name+", "+says, locktest.Options{}, func(w *world) {
-				a, z := w.client("a"), w.raw("other")
-				w.unlock(w.lock(a, "y"))
-				w.create(z, "/locks/x", "", 0)
-				const stay = "stays ahead"
-				for _, stays := range []bool{false, true} {
-					path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", flags|zk.FlagSequence)
-					time.Sleep(time.Minute)
-					ctx, cancel := context.WithTimeout(w.ctx, 10*time.Minute)
-					ch := start(func() (*lock.Hold, error) { return take(a, ctx) })
-					if !stays {
-						time.Sleep(ttl)
-						w.remove(z, path)
-						w.unlock(w.await(ch).hold)
-						equal(w, "warnings of an entry that went", strings.Count(w.logged(), stay), 0)
-						cancel()
-						continue
-					}
-					out := <-ch
-					fails(w, out.err, lock.ErrHeld, path, stay, says)
-					mustBe(w, out.err, context.DeadlineExceeded)
-					equal(w, "times that the error has the path", strings.Count(out.err.Error(), path), 1)
-					equal(w, "warnings", strings.Count(w.logged(), stay), 1)
-					mustSay(w, errors.New(w.logged()), `"ahead":"`+path+`"`, `"age":"`, `"session":"`)
-					cancel()
-					w.remove(z, path)
-				}
-			})
+	eachPair(t, "way", []string{"lock", "barge", "all permits"}, []int32{0, zk.FlagEphemeral}, func(w *world, way string, flags int32) {
+		a, z := w.client("a"), w.raw("other")
+		w.unlock(w.lock(a, "y"))
+		w.create(z, "/locks/x", "", 0)
+		const stay = "stays ahead"
+		wait := func() (path string, ch <-chan outcome[unlocker]) {
+			path = w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", flags|zk.FlagSequence)
+			time.Sleep(time.Minute)
+			return path, start(func() (unlocker, error) { return ways[way](w.limited(10*time.Minute), a) })
 		}
-	}
+		path, ch := wait()
+		time.Sleep(ttl)
+		w.remove(z, path)
+		out := <-ch
+		w.ok(out.err)
+		w.ok(out.hold.Unlock())
+		equal(w, "warnings of an entry that went", strings.Count(w.logged(), stay), 0)
+
+		path, ch = wait()
+		out = <-ch
+		fails(w, out.err, lock.ErrHeld, path, stay, map[int32]string{0: "without a session", zk.FlagEphemeral: "session 0x"}[flags])
+		mustBe(w, out.err, context.DeadlineExceeded)
+		equal(w, "times that the error has the path", strings.Count(out.err.Error(), path), 1)
+		equal(w, "warnings", strings.Count(w.logged(), stay), 1)
+		mustSay(w, errors.New(w.logged()), `"ahead":"`+path+`"`, `"age":"`, `"session":"`)
+		w.remove(z, path)
+	})
 }
 
 // TestEntryWithNodeBelowIt: ZooKeeper refuses to delete an entry that has a child. TryLock returns
@@ -178,9 +162,7 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 		h := w.await(ch).hold
 
 		child = w.create(z, h.EntryPath()+"/child", "", 0)
-		err := h.Unlock()
-		var unconfirmed *lock.UnlockError
-		isTrue(t, errors.As(err, &unconfirmed), "unlocked: %v", err)
+		isTrue(t, errors.As(h.Unlock(), new(*lock.UnlockError)), "unlocked")
 		w.remove(z, child)
 		w.unlock(w.lock(b, "x")) // b's entry was deleted in the background, or its lease has ended
 		w.empty()
@@ -248,12 +230,8 @@ func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 			leave()
 			mustBe(w, w.outcome(waiter).err, context.Canceled)
 		}
-		select {
-		case at := <-purged:
-			w.purged(d, at, 0, 100*time.Millisecond)
-		case <-time.After(5 * (ttl + grace)):
-			w.Fatal("the dead holder is there still")
-		}
+		w.until("the dead holder is purged", func() bool { return len(purged) > 0 })
+		w.purged(d, <-purged, 0, 100*time.Millisecond)
 		for _, path := range theirs { // each is ahead of the waiter
 			time.Sleep(ttl)
 			w.waits(ch)
@@ -315,21 +293,6 @@ func TestWholeLockDeleted(t *testing.T) {
 	})
 }
 
-// TestParentOfADeletedEntry: if another program deletes the entry of a client that was alone,
-// Unlock returns ErrRemoved, and the client deletes the parent.
-func TestParentOfADeletedEntry(t *testing.T) {
-	each(t, "renewed", bools, func(w *world, renewed bool) {
-		a := w.client("a")
-		h := w.lock(a, "x")
-		w.remove(w.raw("admin"), h.EntryPath())
-		if renewed {
-			w.end(h).wait()
-		}
-		mustBe(w, h.Unlock(), lock.ErrRemoved)
-		w.empty()
-	})
-}
-
 // TestAcquiredOnANodeOfTheSessionBefore: a Curator client believes that it holds the lock by a node
 // of its previous session (CURATOR-604). Holdfast's client waits as long as the node exists, and
 // then enters. The Curator client's later requests do not affect the hold.
@@ -343,9 +306,8 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		w.ok(w.Partition("theirs, before"))
 		theirs := w.raw("theirs, after")
 		names, _, err := theirs.Children("/locks/x")
-		if err != nil || len(names) != 1 || "/locks/x/"+names[0] != node {
-			t.Fatalf("%q, %v: want the node of the session before, and none ahead of it", names, err)
-		}
+		w.ok(err)
+		equalAll(t, "nodes, with that of the session before, and none ahead of it", names, []string{path.Base(node)})
 
 		waiting := w.queue(w.ctx, ours, "x")
 		time.Sleep(sessionTimeout / 2)
@@ -359,29 +321,10 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		again := w.create(theirs, "/locks/x/_c_4567-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		time.Sleep(2 * ttl)
 		w.alive(h)
-		all := paths(w.entries("x"))
-		isTrue(t, len(all) == 2 && all[0] == h.EntryPath(), "entries %q, want ours ahead of theirs", all)
+		equalAll(t, "entries, ours ahead of theirs", paths(w.entries("x")), []string{h.EntryPath(), again})
 		w.unlock(h)
-		isTrue(t, len(paths(w.entries("x"))) == 1 && paths(w.entries("x"))[0] == again, "entries %q, want theirs alone", paths(w.entries("x")))
+		equalAll(t, "entries, theirs alone", paths(w.entries("x")), []string{again})
 		w.remove(theirs, again)
-	})
-}
-
-// TestOwnEntryAndPredecessorDeleted: if a waiter's entry is deleted and then the waiter ahead gives
-// up, the waiter does not enter while the lock is held.
-func TestOwnEntryAndPredecessorDeleted(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		z := w.raw("other")
-		h := w.lock(w.dial("a"), "x")
-		ctx, cancel := context.WithCancel(w.ctx)
-		ahead := w.queue(ctx, w.dial("b"), "x")
-		ch := w.queue(w.ctx, w.dial("c"), "x")
-		w.remove(z, w.entries("x")[2].Path)
-		cancel()
-		<-ahead
-		w.waits(ch)
-		w.alive(h)
-		w.handOver(h, ch)
 	})
 }
 
@@ -442,7 +385,7 @@ func FuzzHostileChildren(f *testing.F) {
 			before := w.Dump("/locks/x")
 
 			ctx := w.limited(2 * ttl)
-			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").TryLock, a.Mutex("x").Lock} {
+			for _, take := range []taking{a.Mutex("x").TryLock, a.Mutex("x").Lock} {
 				begun := time.Now()
 				h, err := take(ctx)
 				atMost(w, "took", time.Since(begun), 3*ttl)

@@ -41,9 +41,8 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 				w.alive(h)
 			}
 		}), map[string]int{}, 0)
-		if want.Pass = 8; h.Token().Parts() != want {
-			t.Errorf("the token after eight handoffs is %v, want %v", h.Token(), want)
-		}
+		want.Pass = 8
+		equal(t, "token after eight handoffs", h.Token().Parts(), want)
 		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(lock.NoLocalWindow))
 		w.finish(w.pass(h, other))
 	})
@@ -96,32 +95,11 @@ func TestEntryOfAServedWaiterIsDeleted(t *testing.T) {
 	})
 }
 
-// TestWaiterBehindALongHold: the first local waiter joins a second after the grant, while the entry
-// is held, and no sooner. It is ahead of all clients that join later.
-func TestWaiterBehindALongHold(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.dial("b")
-		h := w.lock(a, "x")
-		begun := time.Now()
-		line := w.line(w.ctx, a, "x", 2)
-		time.Sleep(time.Until(begun.Add(990 * time.Millisecond)))
-		w.hasEntries("x", 1)
-		time.Sleep(20 * time.Millisecond)
-		w.hasEntries("x", 2)
-		other := w.queue(w.ctx, b, "x")
-		w.inOrder(h, line[0], line[1], other)
-		w.empty()
-	})
-}
-
 // TestUnlockAfterTheWindow: after the window, one transaction deletes the entry and creates the
 // next one. A waiting client enters before the local waiters.
 func TestUnlockAfterTheWindow(t *testing.T) {
 	each(t, "without a window of its own", bools, func(w *world, without bool) {
-		var opt lock.LockOption
-		if without {
-			opt = lock.WithLocalWindow(lock.NoLocalWindow)
-		}
+		opt := map[bool]lock.LockOption{true: lock.WithLocalWindow(lock.NoLocalWindow)}[without]
 		a, b := w.client("a"), w.dial("b")
 		first := w.lock(b, "x")
 		h := w.pass(first, w.queue(w.ctx, a, "x", opt)) // a knows that other clients use the lock
@@ -148,15 +126,11 @@ var ends = map[string]func(*world, *lock.Hold){
 	},
 	"removed, and unlocked before that was heard of": func(w *world, h *lock.Hold) {
 		w.remove(w.raw("admin"), h.EntryPath())
-		if err := h.Extend(w.ctx, ttl); err == nil {
-			w.Error("extended an entry that is not there")
-		}
+		isTrue(w, h.Extend(w.ctx, ttl) != nil, "extended an entry that is not there")
 		mustBe(w, h.Unlock(), lock.ErrRemoved)
 	},
 	"detached": func(w *world, h *lock.Hold) {
-		ticket, err := h.Detach(w.ctx, 0)
-		w.ok(err)
-		w.unlock(w.attach(w.dial("attaches"), ticket))
+		w.unlock(w.attach(w.dial("attaches"), w.detach(h, 0)))
 	},
 	"max_hold": func(w *world, h *lock.Hold) {
 		<-h.Context().Done()
@@ -170,7 +144,8 @@ var ends = map[string]func(*world, *lock.Hold){
 
 // TestNoHandoffAfterOtherEnds: after a hold that ends without a handoff, local waiters enter by
 // another entry. The client created that entry while the hold lasted, behind clients that joined
-// before the local waiters, and ahead of clients that joined a second later.
+// before the local waiters, and ahead of clients that joined a second later. If the hold was lost, the next
+// waiter enters within 20 ms.
 func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	for name, end := range ends {
 		each(t, name+", others", bools, func(w *world, others bool) {
@@ -187,6 +162,8 @@ func TestNoHandoffAfterOtherEnds(t *testing.T) {
 			next := w.await(queue[0])
 			if !strings.HasPrefix(name, "removed") { // a removed hold may overlap with the next one
 				w.inTurn(ended, next)
+			} else if !others {
+				atMost(w, "the next one has the lock after the end", next.at.Sub(ended.wait()), 20*time.Millisecond)
 			}
 			isTrue(w, next.hold.EntryPath() != entry, "the next one has the same entry")
 			w.alive(next.hold)
@@ -225,9 +202,9 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		mustBe(t, before.Unlock(), lock.ErrUnlocked)
 		mustBe(t, before.Extend(w.ctx, ttl), lock.ErrUnlocked)
 		equal(t, "what remains of the hold before", before.Remaining(), 0)
-		if ticket, err := before.Ticket(); !errors.Is(err, lock.ErrUnlocked) || !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
-			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, before.EntryPath(), h.EntryPath())
-		}
+		ticket, err := before.Ticket()
+		isTrue(t, errors.Is(err, lock.ErrUnlocked) && ticket.IsZero(), "ticket %v, %v", ticket, err)
+		equal(t, "entry of the next hold", h.EntryPath(), before.EntryPath())
 		w.alive(h)
 		w.finish(h)
 	})
@@ -356,8 +333,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 		h := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 2)
 		sent := w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: time.Second / 2})
-		extended := make(chan error, 1)
-		go func() { extended <- h.Extend(w.ctx, ttl) }() // to the same TTL
+		extended := async(func() error { return h.Extend(w.ctx, ttl) }) // to the same TTL
 		w.until("the renewal is sent", sent)
 		wait := func() {}
 		if meanwhile != nil {
@@ -366,23 +342,13 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 		w.unlock(h)
 		mustBe(t, <-extended, lock.ErrUnlocked)
 		w.waits(line[0])
-		limited := w.limited(ttl)
-		for i, next := range line {
-			select {
-			case <-limited.Done():
-				t.Fatal("waits for a hold that has ended")
-			case got := <-next:
-				mustBe(t, got.err, nil)
-				if same := got.hold.EntryPath() == h.EntryPath(); i == 0 && same == (meanwhile != nil) {
-					t.Errorf("by the same entry: %v", same)
-				}
-				if i > 0 {
-					time.Sleep(ttl)
-				}
-				w.alive(got.hold)
-				w.unlock(got.hold)
-			}
-		}
+		next := w.inTime(line[0], ttl)
+		equal(w, "whether the entry is the same", next.EntryPath() == h.EntryPath(), meanwhile == nil)
+		w.alive(next)
+		last := w.pass(next, line[1])
+		time.Sleep(ttl)
+		w.alive(last)
+		w.unlock(last)
 		wait()
 		w.empty()
 	})
@@ -394,8 +360,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 	each(t, "waits", bools, func(w *world, waits bool) {
 		a, b := w.client("a"), w.client("b")
 		x := w.lock(a, "x")
-		y, err := a.Mutex("y").Lock(x.Context())
-		mustBe(w, err, nil)
+		y := w.takeIn(x.Context(), a.Mutex("y").Lock)
 		both, err := a.All([]string{"x", "y"}).Lock(y.Context())
 		mustBe(w, err, nil)
 		limited := w.limited(ttl)
@@ -444,12 +409,11 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 			for _, ch := range line {
 				err := w.outcome(ch).err
 				mustBe(w, err, context.DeadlineExceeded, lock.ErrHeld)
-				var held *lock.HeldError
-				if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.PID == 0 || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
-					w.Errorf("%v, want %s in the way", err, h.EntryPath())
-				}
-				if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
-					w.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
+				held := heldError(w, err)
+				isTrue(w, held.Entry == h.EntryPath() && held.PID != 0, "%v, want %s in the way", err, h.EntryPath())
+				equal(w, "owner", held.Owner, map[bool]string{true: "a", false: "b"}[own])
+				if !outage {
+					inRange(w, "the lease ends in", time.Until(held.Expires), 1, ttl)
 				}
 				equal(w, "tells of the outage", errors.Is(err, lock.ErrUnavailable), outage)
 			}
@@ -473,10 +437,7 @@ func TestHandoffAsTheWaiterGivesUp(t *testing.T) {
 			if got := w.outcome(ch); got.err == nil {
 				w.unlock(got.hold)
 			}
-			within := w.limited(time.Second)
-			h, err := a.Mutex("x").Lock(within)
-			w.ok(err)
-			w.unlock(h)
+			w.unlock(w.takeIn(w.limited(time.Second), a.Mutex("x").Lock))
 		}
 		w.empty()
 	})
@@ -496,45 +457,35 @@ func TestTokensRiseAfterTheLastHandoff(t *testing.T) {
 // TestListenersOfEndedEntriesAreForgotten: after Revoked was called for a hold, the client forgets
 // the hold's entry once the entry has ended, also if a local waiter is there.
 func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
-	forgotten := func(w *world, a *lock.Client, most int) {
+	each(t, "others wait", bools, func(w *world, others bool) { // or the reply to the entry's last write is lost
+		a, b := w.client("a"), w.dial("b")
+		for range 10 {
+			h := w.lock(a, "x")
+			h.Revoked()
+			next := w.line(w.ctx, a, "x", 1)[0]
+			if others {
+				other := w.queue(w.ctx, b, "x")
+				time.Sleep(3 * window)
+				w.inOrder(h, other)
+			} else {
+				w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: window, Drop: locktest.AfterApply})
+				go h.Extend(w.ctx, ttl)
+				settle()
+				w.unlock(h)
+			}
+			last := w.await(next).hold
+			isTrue(w, last.EntryPath() != h.EntryPath(), "the entry was handed on")
+			w.unlock(last)
+			settle()
+		}
 		for range 2 { // a later end removes the records of old ones
 			time.Sleep(time.Minute)
 			h := w.lock(a, "y")
 			h.Revoked()
 			w.unlock(h)
 		}
-		atMost(w, "entries that are remembered", a.Wards(), most)
+		atMost(w, "entries that are remembered", a.Wards(), 1)
 		w.empty()
-	}
-	subtest(t, "others wait", locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.dial("b")
-		for range 10 {
-			h := w.lock(a, "x")
-			h.Revoked()
-			line := w.line(w.ctx, a, "x", 1)
-			other := w.queue(w.ctx, b, "x")
-			time.Sleep(3 * window)
-			w.inOrder(h, other)
-			w.unlock(w.await(line[0]).hold)
-			settle()
-		}
-		forgotten(w, a, 1)
-	})
-	subtest(t, "the reply to its last write is lost", locktest.Options{}, func(w *world) {
-		a := w.client("a")
-		for range 3 {
-			h := w.lock(a, "x")
-			h.Revoked()
-			next := w.line(w.ctx, a, "x", 1)[0]
-			w.fault(writes("a", h.EntryPath()), locktest.Fault{Delay: window, Drop: locktest.AfterApply})
-			go h.Extend(w.ctx, ttl)
-			settle()
-			w.unlock(h)
-			last := w.await(next).hold
-			isTrue(w, last.EntryPath() != h.EntryPath(), "the entry was handed on")
-			w.unlock(last)
-		}
-		forgotten(w, a, 1)
 	})
 }
 
@@ -545,17 +496,8 @@ func TestExchangeInDoubtTwice(t *testing.T) {
 		a := w.dial("a")
 		h := w.lock(a, "x")
 		waiting := w.line(w.ctx, a, "x", 1)
-		lost := []locktest.Drop{locktest.AfterApply, locktest.BeforeApply}
-		var n atomic.Int32
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if !mutates(r, "a") || r.Paths[0] != h.EntryPath() {
-				return locktest.Fault{}
-			}
-			if i := int(n.Add(1)); i <= len(lost) {
-				return locktest.Fault{Drop: lost[i-1]}
-			}
-			return locktest.Fault{}
-		})
+		n := w.faultsInTurn(func(r locktest.Request) bool { return mutates(r, "a") && r.Paths[0] == h.EntryPath() },
+			first(locktest.Fault{Drop: locktest.AfterApply}, locktest.Fault{Drop: locktest.BeforeApply}))
 		w.unlock(h)
 		begun := time.Now()
 		next := w.await(waiting[0])
@@ -641,25 +583,6 @@ func TestUnwantedJoinTellsNoWaiter(t *testing.T) {
 	})
 }
 
-// TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters at most
-// 20 ms after the hold has ended.
-func TestLostEntryWithLocalWaiters(t *testing.T) {
-	each(t, "extended", bools, func(w *world, extended bool) {
-		a, z := w.client("a"), w.raw("other")
-		h := w.lock(a, "x")
-		ended := w.end(h)
-		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
-		settle()
-		w.remove(z, h.EntryPath())
-		if extended { // the hold is lost before its waiter has joined behind it
-			isTrue(w, h.Extend(w.ctx, 2*ttl) != nil, "a hold without an entry was extended")
-		}
-		next := w.await(ch)
-		atMost(w, "the next one has the lock after", next.at.Sub(ended.wait()), 20*time.Millisecond)
-		w.finish(next.hold)
-	})
-}
-
 // TestExchangeOfRemovedEntry: if another program deletes or overwrites the entry before the
 // exchange, the local waiters enter by another entry, in order.
 func TestExchangeOfRemovedEntry(t *testing.T) {
@@ -671,8 +594,8 @@ func TestExchangeOfRemovedEntry(t *testing.T) {
 		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && leaves(h)(r) }, func() {
 			if removed {
 				w.remove(z, h.EntryPath())
-			} else if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
-				w.Error(err)
+			} else {
+				w.set(z, h.EntryPath(), []byte("mine"))
 			}
 		})
 		w.unlock(h)

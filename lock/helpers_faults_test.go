@@ -15,19 +15,33 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// faults applies the fault to each request that the filter accepts. It replaces earlier
-// interceptions.
-func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) {
+// faults applies the fault to each request that the filter accepts, and counts these requests. It
+// replaces earlier interceptions.
+func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) (hits *atomic.Int32) {
+	return w.faultsInTurn(filter, func(int) locktest.Fault { return f })
+}
+
+// faultsInTurn is faults with a fault for each number of a request, from 1 on.
+func (w *world) faultsInTurn(filter func(locktest.Request) bool, fault func(n int) locktest.Fault) (hits *atomic.Int32) {
+	hits = new(atomic.Int32)
 	w.Intercept(func(r locktest.Request) locktest.Fault {
-		if filter(r) {
-			return f
+		if !filter(r) {
+			return locktest.Fault{}
 		}
-		return locktest.Fault{}
+		return fault(int(hits.Add(1)))
 	})
+	return hits
+}
+
+// first returns the faults of the first requests, for faultsInTurn.
+func first(faults ...locktest.Fault) func(n int) locktest.Fault {
+	return func(n int) locktest.Fault { return append(faults, locktest.Fault{})[min(n, len(faults)+1)-1] }
 }
 
 // fault applies f to the first request that the filter accepts, and replaces earlier interceptions.
@@ -204,9 +218,11 @@ var badPeers = []struct{ name, says string }{
 	{"says a negative length", "\x80\x00\x00\x00"},
 }
 
-// impostor is a running bad peer. hangUp ends all connections to it.
+// impostor is a running bad peer. hangUp ends all connections to it. One that leaves ends each when it has
+// said what it says.
 type impostor struct {
-	says string
+	says   string
+	leaves bool
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -225,9 +241,10 @@ func (p *impostor) serve(conn net.Conn) {
 	if _, err := conn.Read(make([]byte, 256)); err != nil {
 		return
 	}
-	if _, err := io.WriteString(conn, p.says); err == nil {
+	if _, err := io.WriteString(conn, p.says); err == nil && !p.leaves {
 		io.Copy(io.Discard, conn)
 	}
+	conn.Close()
 }
 
 func (p *impostor) hangUp() {
@@ -238,15 +255,14 @@ func (p *impostor) hangUp() {
 	}
 }
 
-// detour returns an option with a dialer to the servers, or to the impostor while astray is true.
-func (w *world) detour(label string, p *impostor) (dialer lock.Option, astray *atomic.Bool) {
-	astray = new(atomic.Bool)
+// detour returns an option with a dialer to the servers, or to the impostor while astray returns true.
+func (w *world) detour(label string, p *impostor, astray func() bool) lock.Option {
 	return lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-		if astray.Load() {
+		if astray() {
 			return p.dial(network, address, timeout)
 		}
 		return w.Dialer(label)(network, address, timeout)
-	}), astray
+	})
 }
 
 // clock simulates the clocks of a machine, with a rate error in millionths.
@@ -340,6 +356,30 @@ func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func()
 	}, locktest.Fault{})
 }
 
+// moment is a point in a client's code at which the test does something.
+type moment struct {
+	in    string // the end of the name of a function that reads the clock
+	do    func()
+	armed atomic.Bool
+}
+
+// atMoments returns an option with clocks that run true. At the first reading in each moment's function
+// after the moment is armed, its action is done. The test fails if that never comes.
+func (w *world) atMoments(moments ...*moment) lock.Option {
+	for _, m := range moments {
+		w.Cleanup(func() { isTrue(w, !m.armed.Load(), "%s was not called: the test does not show what it means to", m.in) })
+	}
+	begun := time.Now()
+	return lock.WithClock(func() (mono, wall time.Duration) {
+		for _, m := range moments {
+			if m.armed.Load() && calledBy(m.in) && m.armed.Swap(false) {
+				m.do()
+			}
+		}
+		return time.Since(begun), time.Duration(time.Now().UnixNano())
+	})
+}
+
 // calledBy reports whether the name of a function on the call stack ends with name.
 func calledBy(name string) bool {
 	pc := make([]uintptr, 32)
@@ -392,7 +432,22 @@ func writes(label, entry string) func(locktest.Request) bool {
 // borrow returns a client that borrows a go-zookeeper connection.
 func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
-	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // New takes no dialer
+	return w.lend(w.raw(label), label, opts...)
+}
+
+// clientOn returns a client with a connection of its own, or one that borrows it.
+func (w *world) clientOn(borrowed bool, label string, opts ...lock.Option) *lock.Client {
+	w.Helper()
+	if borrowed {
+		return w.borrow(label, opts...)
+	}
+	return w.client(label, opts...)
+}
+
+// lend returns a client that borrows the connection.
+func (w *world) lend(z *zk.Conn, label string, opts ...lock.Option) *lock.Client {
+	w.Helper()
+	c, err := lock.New(z, w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // New takes no dialer
 	w.ok(err)
 	w.Cleanup(func() { c.Close() })
 	return c
@@ -423,13 +478,4 @@ func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 func (w *world) cutOffSoon(label string) bool {
 	time.AfterFunc(latency/10, func() { w.kill(label) })
 	return true
-}
-
-// atReading returns an option with clocks that run true, which call f at each reading.
-func atReading(f func()) lock.Option {
-	begun := time.Now()
-	return lock.WithClock(func() (mono, wall time.Duration) {
-		f()
-		return time.Since(begun), time.Duration(time.Now().UnixNano())
-	})
 }

@@ -1,12 +1,18 @@
-// Helpers: how locks of each kind are taken, awaited, handed over and detached.
+// Helpers: how locks of each kind are taken, awaited, handed over and detached; nodes, records, and the
+// requests that they cost.
 
 package lock_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/crc32"
+	"maps"
+	"path"
+	"slices"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,12 +24,15 @@ import (
 )
 
 // taking is a call that takes a lock, such as [lock.Mutex.Lock].
-type taking func(context.Context) (*lock.Hold, error)
+type taking = func(context.Context) (*lock.Hold, error)
 
 // take takes a lock. An error ends the test.
-func (w *world) take(take taking) *lock.Hold {
+func (w *world) take(take taking) *lock.Hold { w.Helper(); return w.takeIn(w.ctx, take) }
+
+// takeIn is take with a context, such as that of a hold, which reenters the lock.
+func (w *world) takeIn(ctx context.Context, take taking) *lock.Hold {
 	w.Helper()
-	h, err := take(w.ctx)
+	h, err := take(ctx)
 	w.ok(err)
 	return h
 }
@@ -31,12 +40,46 @@ func (w *world) take(take taking) *lock.Hold {
 // join takes a lock in the background, and returns when its entry exists.
 func (w *world) join(name string, take taking) <-chan taken {
 	w.Helper()
+	return joined(w, func() (*lock.Hold, error) { return take(w.ctx) }, name)
+}
+
+// joined calls f in the background, and returns when there is another entry at each of the locks.
+func joined[T any](w *world, f func() (T, error), names ...string) <-chan outcome[T] {
+	w.Helper()
 	settle()
-	before := len(w.entries(name))
-	ch := start(func() (*lock.Hold, error) { return take(w.ctx) })
-	w.until("an entry", func() bool { return len(w.entries(name)) > before })
+	before := map[string]int{}
+	for _, name := range names {
+		before[name] = len(w.entries(name))
+	}
+	ch := start(f)
+	w.until("there is another entry at each lock", func() bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return len(w.entries(name)) <= before[name] })
+	})
 	settle()
 	return ch
+}
+
+type unlocker interface{ Unlock() error }
+
+// ways are calls that take the lock "x", perhaps with others, by name. All are exclusive.
+var ways = map[string]func(context.Context, *lock.Client) (unlocker, error){
+	"lock":         way(holding),
+	"try":          way(func(c *lock.Client) taking { return c.Mutex("x").TryLock }),
+	"barge":        way(func(c *lock.Client) taking { return c.Mutex("x").WithBarging().Lock }),
+	"try to barge": way(func(c *lock.Client) taking { return c.Mutex("x").WithBarging().TryLock }),
+	"write":        way(writing),
+	"all permits":  way(func(c *lock.Client) taking { return permits(c.Semaphore("x", 3), 3) }),
+	"several":      way(func(c *lock.Client) takingAll { return c.All([]string{"x", "y"}).Lock }),
+	"try several":  way(func(c *lock.Client) takingAll { return c.All([]string{"x", "y"}).TryLock }),
+	"lock with metadata": way(func(c *lock.Client) taking {
+		return c.Mutex("x", lock.WithMetadata(map[string]string{"a": "b"})).Lock
+	}),
+}
+
+type takingAll = func(context.Context) (*lock.Holds, error)
+
+func way[T unlocker](take func(*lock.Client) func(context.Context) (T, error)) func(context.Context, *lock.Client) (unlocker, error) {
+	return func(ctx context.Context, c *lock.Client) (unlocker, error) { return take(c)(ctx) }
 }
 
 func permits(s *lock.Semaphore, n int) taking {
@@ -87,9 +130,8 @@ func (w *world) endBy(err error, chs ...<-chan taken) {
 func (w *world) nothingLost(clients ...*lock.Client) {
 	w.Helper()
 	for _, c := range clients {
-		if s := c.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
-			w.Errorf("stats %+v", s)
-		}
+		s := c.Stats()
+		isTrue(w, s.Lost+s.Requeued+s.Purged == 0, "stats %+v", s)
 	}
 }
 
@@ -147,17 +189,13 @@ func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan t
 func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
 	w.Helper()
 	hs, err := c.All(names).Lock(w.ctx)
-	if err != nil {
-		w.Fatalf("lock %q: %v", names, err)
-	}
+	w.ok(err)
 	return hs
 }
 
 func (w *world) unlockAll(hs *lock.Holds) {
 	w.Helper()
-	if err := hs.Unlock(); err != nil {
-		w.Fatalf("unlock: %v", err)
-	}
+	w.ok(hs.Unlock())
 }
 
 // takenAll is the outcome of a call for several locks.
@@ -166,12 +204,7 @@ type takenAll = outcome[*lock.Holds]
 // queueAll starts a waiter for all of the locks, and returns when the waiter is in all queues.
 func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
 	w.Helper()
-	settle()
-	before := len(w.entries(names[0]))
-	ch := start(func() (*lock.Holds, error) { return c.All(names).Lock(ctx) })
-	w.until("the waiter is in the queues", func() bool { return len(w.entries(names[0])) > before })
-	settle()
-	return ch
+	return joined(w, func() (*lock.Holds, error) { return c.All(names).Lock(ctx) }, names...)
 }
 
 // expectAll returns the holds, which must be there by now.
@@ -203,9 +236,7 @@ func (w *world) ticket(h *lock.Hold) lock.Ticket {
 func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
 	w.Helper()
 	ticket, err := h.Detach(w.ctx, ttl)
-	if err != nil {
-		w.Fatalf("detach %s: %v", h.Name(), err)
-	}
+	w.ok(err)
 	return ticket
 }
 
@@ -216,12 +247,6 @@ func (w *world) restored(name, kind, prefix string) lock.Ticket {
 	w.Helper()
 	record := znode.Record{Owner: "restored", TTL: (10 * time.Minute).Milliseconds(), Attempt: znode.NewID(), Detached: true}
 	path := w.create(w.raw("backup"), lock.DefaultRoot+"/"+name+"/"+prefix, string(record.Encode()), zk.FlagSequence)
-	return w.forged(name, kind, path)
-}
-
-// forged returns a ticket for the first incarnation of an entry.
-func (w *world) forged(name, kind, path string) lock.Ticket {
-	w.Helper()
 	text := strings.Join([]string{"holdfast-ticket:1", kind, lock.DefaultRoot, name, path[strings.LastIndexByte(path, '/')+1:], "0", "0"}, ":")
 	ticket, err := lock.ParseTicket(fmt.Sprintf("%s:%08x", text, crc32.ChecksumIEEE([]byte(text))))
 	w.ok(err)
@@ -231,9 +256,7 @@ func (w *world) forged(name, kind, path string) lock.Ticket {
 func (w *world) attach(c *lock.Client, ticket lock.Ticket, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
 	h, err := c.Attach(w.ctx, ticket, opts...)
-	if err != nil {
-		w.Fatalf("attach to %s: %v", ticket.Name(), err)
-	}
+	w.ok(err)
 	return h
 }
 
@@ -253,4 +276,213 @@ func (w *world) breaks(c *lock.Client, path string) *admin.Breaking {
 	b, err := admin.New(c).Break(w.ctx, path, breaker)
 	w.ok(err)
 	return b
+}
+
+// epochMark is the path of the node that records the leader's epoch. No client deletes it.
+const epochMark = lock.DefaultRoot + "/.epoch"
+
+// nodes lists the paths below the root, without epochMark and inbox.
+func (w *world) nodes() []string {
+	nodes := w.Dump(lock.DefaultRoot)
+	return paths(slices.DeleteFunc(nodes, func(n locktest.Node) bool {
+		return n.Path == lock.DefaultRoot || n.Path == epochMark || n.Path == inbox
+	}))
+}
+
+func paths(nodes []locktest.Node) []string {
+	var all []string
+	for _, n := range nodes {
+		all = append(all, n.Path)
+	}
+	return all
+}
+
+// node returns the node at path, which must exist.
+func (w *world) node(path string) locktest.Node {
+	w.Helper()
+	n, there := w.Node(path)
+	mustBeTrue(w, there, "no node %s", path)
+	return n
+}
+
+// entries returns the nodes of a lock's contenders, in the order of their creation.
+func (w *world) entries(name string) []locktest.Node {
+	parent := lock.DefaultRoot + "/" + name
+	nodes := slices.DeleteFunc(w.Dump(parent), func(n locktest.Node) bool {
+		_, contender := znode.Parse(path.Base(n.Path))
+		return path.Dir(n.Path) != parent || !contender
+	})
+	slices.SortFunc(nodes, func(a, b locktest.Node) int { // a transaction may have created several
+		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), cmp.Compare(sequenceOf(a), sequenceOf(b)))
+	})
+	return nodes
+}
+
+func sequenceOf(n locktest.Node) int32 {
+	name, _ := znode.Parse(path.Base(n.Path))
+	return name.Seq
+}
+
+func (w *world) record(path string) znode.Record {
+	w.Helper()
+	n := w.node(path)
+	r, err := znode.DecodeRecord(n.Data)
+	mustBeTrue(w, err == nil, "%s holds %s: %v", path, n.Data, err)
+	return r
+}
+
+func (w *world) parent(name string) znode.Parent {
+	w.Helper()
+	n := w.node(lock.DefaultRoot + "/" + name)
+	p, err := znode.DecodeParent(n.Data)
+	mustBeTrue(w, err == nil, "%s holds %s: %v", n.Path, n.Data, err)
+	return p
+}
+
+// anchor returns the data of the anchor of a lock's parent.
+func (w *world) anchor(name string) znode.AnchorData {
+	w.Helper()
+	n := w.node(lock.DefaultRoot + "/" + name + "/" + znode.Anchor(w.parent(name).Generation))
+	a, err := znode.DecodeAnchor(n.Data)
+	mustBeTrue(w, err == nil, "%s holds %s: %v", n.Path, n.Data, err)
+	return a
+}
+
+// anchors lists the anchors of a lock's parent.
+func (w *world) anchors(name string) []string {
+	return paths(slices.DeleteFunc(w.Dump(lock.DefaultRoot+"/"+name), func(n locktest.Node) bool {
+		return !strings.HasPrefix(path.Base(n.Path), "anchor-")
+	}))
+}
+
+// wipe deletes a lock's entries, the youngest first, then its anchors and its parent.
+func (w *world) wipe(z *zk.Conn, name string) {
+	w.Helper()
+	entries := paths(w.entries(name))
+	slices.Reverse(entries)
+	w.remove(z, entries...)
+	w.remove(z, w.anchors(name)...)
+	w.remove(z, lock.DefaultRoot+"/"+name)
+}
+
+// bare lists the paths below the root as nodes does, without anchors.
+func (w *world) bare() []string {
+	return slices.DeleteFunc(w.nodes(), func(p string) bool { return strings.HasPrefix(path.Base(p), "anchor-") })
+}
+
+// empty waits up to 10 s for background work, and checks that no node is left below the root.
+func (w *world) empty() {
+	w.Helper()
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+	for end := time.Now().Add(5 * time.Second); len(w.nodes()) > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) { // a parent is deleted a second after its last use
+			w.Errorf("left behind: %q", w.nodes())
+			return
+		}
+	}
+}
+
+// cost is a number of requests and transactions.
+type cost struct {
+	requests map[string]int // by operation
+	txns     int64
+}
+
+func (c cost) total() int {
+	total := 0
+	for _, n := range c.requests {
+		total += n
+	}
+	return total
+}
+
+// cost returns the client's requests while f runs and until the clients settle, and the
+// transactions of all clients in the same time.
+func (w *world) cost(label string, f func()) cost {
+	settle()
+	before, txns := w.Requests()[label].Requests, w.Transactions()
+	f()
+	settle()
+	requests := w.Requests()[label].Requests
+	for op, n := range before {
+		requests[op] -= n
+	}
+	maps.DeleteFunc(requests, func(_ string, n int) bool { return n == 0 })
+	return cost{requests, w.Transactions() - txns}
+}
+
+// hasEntries checks the number of a lock's contenders.
+func (w *world) hasEntries(name string, want int) {
+	w.Helper()
+	e := paths(w.entries(name))
+	isTrue(w, len(e) == want, "lock %q has the entries %q, want %d", name, e, want)
+}
+
+// hasNodes checks the number of nodes below the root.
+func (w *world) hasNodes(want int) {
+	w.Helper()
+	n := w.nodes()
+	isTrue(w, len(n) == want, "nodes %q, want %d", n, want)
+}
+
+func (w *world) setACL(z *zk.Conn, path string, acl []zk.ACL) {
+	w.Helper()
+	w.ok(second(z.SetACL(path, acl, -1)))
+}
+
+func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
+	w.Helper()
+	_, err := z.Create(path, []byte(data), 0, acl)
+	mustBeTrue(w, err == nil, "create %s: %v", path, err)
+}
+
+func (w *world) create(z *zk.Conn, path, data string, flags int32) string {
+	w.Helper()
+	made, err := z.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll))
+	mustBeTrue(w, err == nil, "create %s: %v", path, err)
+	return made
+}
+
+func (w *world) remove(z *zk.Conn, paths ...string) {
+	w.Helper()
+	for _, p := range paths {
+		err := z.Delete(p, -1)
+		mustBeTrue(w, err == nil, "delete %s: %v", p, err)
+	}
+}
+
+// set writes a node, whatever its version.
+func (w *world) set(z *zk.Conn, path string, data []byte) {
+	w.Helper()
+	_, err := z.Set(path, data, -1)
+	mustBeTrue(w, err == nil, "write %s: %v", path, err)
+}
+
+func (w *world) wantCost(what string, got cost, requests map[string]int, txns int64) {
+	w.Helper()
+	if !maps.Equal(got.requests, requests) || got.txns != txns {
+		w.Errorf("%s cost %v and %d transactions, want %v and %d", what, got.requests, got.txns, requests, txns)
+	}
+}
+
+// totals returns the numbers of requests of all clients, by operation, without pings.
+func (w *world) totals() map[string]int {
+	all := map[string]int{}
+	for _, r := range w.Requests() {
+		for op, n := range r.Requests {
+			all[op] += n
+		}
+	}
+	maps.DeleteFunc(all, func(op string, _ int) bool { return op == "ping" })
+	return all
+}
+
+// stays checks that the node is not deleted within five seconds.
+func (w *world) stays(n locktest.Node) {
+	w.Helper()
+	time.Sleep(5 * time.Second)
+	if now, there := w.Node(n.Path); !there || now.Stat.Czxid != n.Stat.Czxid {
+		w.Errorf("%s was deleted, which another program had made", n.Path)
+	}
 }

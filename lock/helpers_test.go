@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -179,9 +180,7 @@ func (w *world) client(label string, opts ...lock.Option) *lock.Client {
 func (w *world) dialAt(label string, servers []string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	c, err := lock.Dial(w.ctx, servers, w.options(label, opts...)...)
-	if err != nil {
-		w.Fatalf("dial %s: %v", label, err)
-	}
+	w.ok(err)
 	w.Cleanup(func() {
 		w.Heal(label)
 		if err := c.Close(); err != nil {
@@ -200,19 +199,13 @@ func (w *world) raw(label string) *zk.Conn {
 // lock locks a mutex. An error ends the test.
 func (w *world) lock(c *lock.Client, name string, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
-	h, err := c.Mutex(name, opts...).Lock(w.ctx)
-	if err != nil {
-		w.Fatalf("lock %s: %v", name, err)
-	}
-	return h
+	return w.take(c.Mutex(name, opts...).Lock)
 }
 
 func (w *world) unlock(holds ...*lock.Hold) {
 	w.Helper()
 	for _, h := range holds {
-		if err := h.Unlock(); err != nil {
-			w.Fatalf("unlock %s: %v", h.Name(), err)
-		}
+		w.ok(h.Unlock())
 	}
 }
 
@@ -357,15 +350,11 @@ func (w *world) inTurn(e *ending, next taken) {
 	settle()
 	select {
 	case <-e.done:
-		if !e.when.Before(next.at) {
-			w.Errorf("the hold ended at %v, not before the next one was had at %v", e.when, next.at)
-		}
+		isTrue(w, e.when.Before(next.at), "the hold ended at %v, not before the next one was had at %v", e.when, next.at)
 	default:
 		w.Errorf("two hold the lock: %s and %s", e.hold.EntryPath(), next.hold.EntryPath())
 	}
-	if next.hold.Token().Compare(e.hold.Token()) <= 0 {
-		w.Errorf("token %v follows %v", next.hold.Token(), e.hold.Token())
-	}
+	isTrue(w, next.hold.Token().Compare(e.hold.Token()) > 0, "token %v follows %v", next.hold.Token(), e.hold.Token())
 }
 
 // alive checks that each hold is valid and that its entry is at the head of the queue.
@@ -373,12 +362,10 @@ func (w *world) alive(holds ...*lock.Hold) {
 	w.Helper()
 	settle()
 	for _, h := range holds {
-		if err := h.Err(); err != nil || h.Remaining() == 0 || h.Context().Err() != nil {
-			w.Fatalf("hold is not valid: %v, remaining %v", err, h.Remaining())
-		}
-		if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.EntryPath() {
-			w.Fatalf("entries %q, want that of the hold, %s, first", paths(e), h.EntryPath())
-		}
+		valid := h.Err() == nil && h.Remaining() > 0 && h.Context().Err() == nil
+		mustBeTrue(w, valid, "hold is not valid: %v, remaining %v", h.Err(), h.Remaining())
+		e := paths(w.entries(h.Name()))
+		mustBeTrue(w, len(e) > 0 && e[0] == h.EntryPath(), "entries %q, want that of the hold, %s, first", e, h.EntryPath())
 	}
 }
 
@@ -389,6 +376,14 @@ func fails(t testing.TB, err, target error, parts ...string) {
 	t.Helper()
 	mustBe(t, err, target)
 	mustSay(t, err, parts...)
+}
+
+// heldError returns the error as the HeldError that it must be.
+func heldError(t testing.TB, err error) *lock.HeldError {
+	t.Helper()
+	var held *lock.HeldError
+	mustBeTrue(t, errors.As(err, &held), "error is %v, want a HeldError", err)
+	return held
 }
 
 // ok ends the test if there is an error.
@@ -450,9 +445,7 @@ func (w *world) sole(h *lock.Hold) {
 	w.Helper()
 	time.Sleep(ttl / 2) // until late replies and clean-ups are done
 	w.alive(h)
-	if e := w.entries(h.Name()); len(e) != 1 {
-		w.Errorf("entries %q, want that of the hold alone", paths(e))
-	}
+	w.hasEntries(h.Name(), 1)
 	equal(w, "czxid of the token", h.Token().Parts().Czxid, w.node(h.EntryPath()).Stat.Czxid)
 }
 

@@ -24,8 +24,7 @@ func TestHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithMetadata(map[string]string{"service": "shop", "build": "7"}))
 		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
-		h, err := a.Mutex("orders/42", lock.WithMetadata(map[string]string{"build": "8"})).Lock(ctx)
-		w.ok(err)
+		h := w.takeIn(ctx, a.Mutex("orders/42", lock.WithMetadata(map[string]string{"build": "8"})).Lock)
 		cancel() // ends only the wait
 		time.Sleep(3 * ttl)
 		w.alive(h)
@@ -55,8 +54,7 @@ func TestContextAskedForLate(t *testing.T) {
 		a := w.dial("a")
 		ctx := context.WithValue(w.ctx, key{}, "mine")
 		for _, lost := range []bool{false, true} {
-			h, err := a.Mutex("x", lock.WithMaxHold(ttl)).Lock(ctx)
-			w.ok(err)
+			h := w.takeIn(ctx, a.Mutex("x", lock.WithMaxHold(ttl)).Lock)
 			why := lock.ErrUnlocked
 			if lost {
 				time.Sleep(ttl + time.Second)
@@ -67,11 +65,7 @@ func TestContextAskedForLate(t *testing.T) {
 			mustBe(t, h.Err(), why)
 			mustBe(t, context.Cause(h.Context()), why)
 			mustBe(t, h.Context().Err(), context.Canceled)
-			select {
-			case <-h.Context().Done():
-			default:
-				t.Error("not done")
-			}
+			hasCome(w, h.Context().Done())
 			if h.Context() != h.Context() || h.Context().Value(key{}) != "mine" {
 				t.Errorf("another context each time, or one with the value %v", h.Context().Value(key{}))
 			}
@@ -88,11 +82,7 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 		before := runtime.NumGoroutine()
 		for i := range 200 {
 			h := w.lock(a, fmt.Sprint("x", i))
-			select {
-			case <-h.Context().Done():
-				t.Error(h.Err())
-			default:
-			}
+			hasNotCome(w, h.Context().Done())
 		}
 		for range 20 {
 			time.Sleep(ttl / 20)
@@ -104,21 +94,6 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-func TestNilArguments(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", nil)
-		m := a.Mutex("x", nil)
-		var none context.Context
-		fails(t, second(m.Lock(none)), lock.ErrInvalid, "context", "must not be nil")
-		mustBe(t, second(m.TryLock(none)), lock.ErrInvalid)
-		mustBe(t, m.Do(none, func(context.Context) error { return nil }), lock.ErrInvalid)
-		fails(t, m.Do(w.ctx, nil), lock.ErrInvalid, "function", "must not be nil")
-		h := w.lock(a, "x")
-		fails(t, h.Extend(none, ttl), lock.ErrInvalid, "context", "must not be nil")
-		w.finish(h)
-	})
-}
-
 // TestReentry: reentry depends on the context, is counted, and costs no request.
 func TestReentry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -127,13 +102,8 @@ func TestReentry(t *testing.T) {
 		ctx := context.WithValue(h.Context(), key{}, 1) // derived
 		var again []*lock.Hold
 		cost := w.cost("a", func() {
-			for i, take := range []func(context.Context) (*lock.Hold, error){
-				a.Mutex("x").Lock, a.Mutex("x").TryLock, a.Mutex("x", lock.WithTTL(time.Second)).Lock,
-			} {
-				got, err := take(ctx)
-				if err != nil {
-					t.Fatal(i, err)
-				}
+			for _, take := range []taking{a.Mutex("x").Lock, a.Mutex("x").TryLock, a.Mutex("x", lock.WithTTL(time.Second)).Lock} {
+				got := w.takeIn(ctx, take)
 				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || got.Remaining() == 0 {
 					t.Errorf("%s, want the same hold, %s", got.EntryPath(), h.EntryPath())
 				}
@@ -141,18 +111,12 @@ func TestReentry(t *testing.T) {
 			}
 		})
 		equal(t, "to enter again cost", cost.total(), 0)
-		_, err := b.Mutex("x").TryLock(ctx) // another client
-		mustBe(t, err, lock.ErrHeld)
-		_, err = a.Mutex("x").TryLock(w.ctx) // another context
-		mustBe(t, err, lock.ErrHeld)
-		y, err := a.Mutex("y").TryLock(ctx) // another lock
-		if err != nil || y.EntryPath() == h.EntryPath() {
-			t.Fatal(y, err)
-		}
-		inner, err := a.Mutex("x").TryLock(y.Context()) // nested
-		if err != nil || inner.EntryPath() != h.EntryPath() {
-			t.Fatal(inner, err)
-		}
+		mustBe(t, second(b.Mutex("x").TryLock(ctx)), lock.ErrHeld)   // another client
+		mustBe(t, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld) // another context
+		y := w.takeIn(ctx, a.Mutex("y").TryLock)                     // another lock
+		isTrue(t, y.EntryPath() != h.EntryPath(), "two locks have one entry")
+		inner := w.takeIn(y.Context(), a.Mutex("x").TryLock) // nested
+		equal(t, "entry", inner.EntryPath(), h.EntryPath())
 
 		// The last unlock ends the hold, in whatever order the handles are unlocked.
 		for i, one := range append([]*lock.Hold{h, inner}, again...) {
@@ -161,16 +125,13 @@ func TestReentry(t *testing.T) {
 			atMost(t, "what remains of a handle after its Unlock", one.Remaining(), 0)
 			mustBe(t, one.Unlock(), lock.ErrUnlocked)
 			mustBe(t, one.Extend(w.ctx, ttl), lock.ErrUnlocked)
-			if n, last := len(w.entries("x")), i == 4; (n == 0) != last || (ctx.Err() != nil) != last {
-				t.Errorf("after %d of 5 unlocks: %d entries, context %v", i+1, n, ctx.Err())
-			}
+			n, last := len(w.entries("x")), i == 4
+			isTrue(t, (n == 0) == last && (ctx.Err() != nil) == last, "after %d of 5 unlocks: %d entries, context %v", i+1, n, ctx.Err())
 		}
 		// A handle does not reenter after its unlock.
 		mustBe(t, second(a.Mutex("x").Lock(ctx)), context.Canceled, lock.ErrUnlocked)
-		fresh, err := a.Mutex("x").TryLock(context.WithoutCancel(ctx))
-		if err != nil || fresh.EntryPath() == h.EntryPath() {
-			t.Fatal(fresh, err)
-		}
+		fresh := w.takeIn(context.WithoutCancel(ctx), a.Mutex("x").TryLock)
+		isTrue(t, fresh.EntryPath() != h.EntryPath(), "entered again after the end")
 		w.finish(fresh, y)
 	})
 }
@@ -204,6 +165,7 @@ func TestDo(t *testing.T) {
 		})
 		mustBe(t, err, failure)
 		mustBe(w, m.Do(ctx, func(context.Context) error { return nil }), nil)
+		fails(w, m.Do(ctx, nil), lock.ErrInvalid, "function", "must not be nil")
 
 		// The context of f ends with ctx.
 		ctx2, cancel := context.WithCancelCause(ctx)
@@ -264,9 +226,7 @@ func TestTryDo(t *testing.T) {
 			isTrue(w, ran && errors.Is(err, want), "ran %v, %v; want it to run, and %v", ran, err, want)
 		}
 		ran, err := k.run(a)(w.ctx, nil)
-		if mustBe(w, err, lock.ErrInvalid); ran {
-			w.Error("ran nothing")
-		}
+		isTrue(w, !ran && errors.Is(err, lock.ErrInvalid), "without a function: ran %v, %v", ran, err)
 		w.empty()
 
 		h := w.take(k.other(b))
@@ -304,29 +264,12 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 	})
 }
 
-func TestStatsCountHoldsAndWaiters(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		h, brief := w.lock(a, "x"), w.lock(a, "y", lock.WithMaxHold(ttl))
-		ch := w.queue(w.ctx, a, "x")
-		equal(t, "stats", a.Stats(), (lock.Stats{Holds: 2, Waiters: 1}))
-		w.end(brief).wait()
-		settle() // until the loss is counted
-		isTrue(t, a.Stats().Holds == 1 && a.Stats().Waiters == 1 && a.Stats().Lost == 1 && a.Stats().Renewals >= 2, "stats %+v", a.Stats())
-		w.unlock(w.pass(h, ch))
-		isTrue(t, a.Stats().Holds == 0 && a.Stats().Waiters == 0 && a.Stats().Lost == 1, "stats %+v", a.Stats())
-	})
-}
-
-func TestHeldErrorIsFitForATerminal(t *testing.T) {
-	err := &lock.HeldError{Lock: "x", Entry: "/locks/x/e", Owner: "a\n\x1b[31m", Host: "größe-1", PID: 7}
-	got := err.Error()
-	isTrue(t, !strings.ContainsAny(got, "\n\x1b") && strings.Contains(got, `"a\n\x1b[31m"`) && strings.Contains(got, "host größe-1,"), "%q", got)
-}
-
 // TestMessagesAreBounded: the message of a HeldError has at most 3000 bytes, however long the texts
-// and the name of the entry are.
+// and the name of the entry are. It is fit for a terminal.
 func TestMessagesAreBounded(t *testing.T) {
+	fit := (&lock.HeldError{Lock: "x", Entry: "/locks/x/e", Owner: "a\n\x1b[31m", Host: "größe-1", PID: 7}).Error()
+	isTrue(t, !strings.ContainsAny(fit, "\n\x1b"), "%q", fit)
+	mustSay(t, errors.New(fit), `"a\n\x1b[31m"`, "host größe-1,")
 	much := strings.Repeat("ü", 100_000)
 	for _, err := range []*lock.HeldError{{Lock: "x", Entry: "/locks/x/" + much}, {Lock: "x", Entry: "/locks/x/e", Owner: much, Host: much}} {
 		got := err.Error()
@@ -360,8 +303,7 @@ func TestMaxHold(t *testing.T) {
 		w.unlock(blocker)
 		got := w.await(ch)
 		h, ended := got.hold, w.end(got.hold)
-		again, err := a.Mutex("x").Lock(h.Context())
-		w.ok(err)
+		again := w.takeIn(h.Context(), a.Mutex("x").Lock)
 		next := w.queue(w.ctx, b, "x")
 		w.ok(h.Extend(w.ctx, 2*most))
 		atMost(w, "remaining", h.Remaining(), most)
@@ -377,13 +319,6 @@ func TestMaxHold(t *testing.T) {
 			mustBe(w, h.Unlock(), lock.ErrUnlocked)
 		}
 		w.finish(last.hold)
-	})
-	subtest(t, "limits", locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		for _, d := range []time.Duration{-1, ttl - time.Millisecond, ttl + 1, lock.MaxTime + time.Millisecond} {
-			fails(w, a.Mutex("x", lock.WithMaxHold(d)).Validate(), lock.ErrInvalid, "max_hold", d.String())
-		}
-		mustBe(w, a.Mutex("x", lock.WithMaxHold(ttl)).Validate(), nil)
 	})
 }
 

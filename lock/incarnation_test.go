@@ -4,9 +4,7 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,17 +101,13 @@ func TestRecreatedParent(t *testing.T) {
 				known.meet(w, a)
 				check(w, a, w.node("/locks/x").Stat.Version)
 				time.Sleep(5 * time.Second)
-				_, there := w.Node("/locks/x")
-				isTrue(w, !there || !w.parentMayGo("x", known.keep), "left behind: %q", w.nodes())
+				if n, there := w.Node("/locks/x"); there && !known.keep { // the last client must have left it
+					p, err := znode.DecodeParent(n.Data)
+					isTrue(w, err != nil || p.Generation == "" || p.Adopted, "left behind: %q", w.nodes())
+				}
 			})
 		}
 	}
-}
-
-// parentMayGo reports whether the last client must delete the lock's parent.
-func (w *world) parentMayGo(name string, kept bool) bool {
-	p, err := znode.DecodeParent(w.node("/locks/" + name).Data)
-	return err == nil && p.Generation != "" && !p.Adopted && !kept
 }
 
 // TestAdoptedParentIsLeft: a client that was alone does not delete an adopted parent. It makes no
@@ -121,28 +115,26 @@ func (w *world) parentMayGo(name string, kept bool) bool {
 // adopted the parent.
 func TestAdoptedParentIsLeft(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{"replied": {}, "found": {Drop: locktest.AfterApply}} {
-		for _, again := range []bool{false, true} {
-			subtest(t, fmt.Sprintf("%s again %v", name, again), locktest.Options{}, func(w *world) {
-				a := w.client("a")
-				w.unlock(w.lock(a, "other"))
-				w.create(w.raw("other"), "/locks/x", "", 0)
-				before := w.node("/locks/x")
-				if again {
-					w.unlock(w.lock(w.client("b"), "x"))
-					w.stays(before)
-				}
-				w.fault(func(r locktest.Request) bool { return r.Label == "a" && joinsParent(r, "x") }, fault)
-				h := w.lock(a, "x")
-				ch := w.queue(w.ctx, w.client("c"), "x")
-				w.unlock(w.pass(h, ch))
-				time.Sleep(time.Second)
-				w.unlock(w.lock(a, "x"))
+		each(t, name+", again", bools, func(w *world, again bool) {
+			a := w.client("a")
+			w.unlock(w.lock(a, "other"))
+			w.create(w.raw("other"), "/locks/x", "", 0)
+			before := w.node("/locks/x")
+			if again {
+				w.unlock(w.lock(w.client("b"), "x"))
 				w.stays(before)
-				if p := w.parent("x"); p.Generation != "" && (!p.Adopted || p.Kind != znode.Mutex || len(w.anchors("x")) != 1) {
-					w.Errorf("the parent is %+v, with the anchors %q", p, w.anchors("x"))
-				}
-			})
-		}
+			}
+			w.fault(func(r locktest.Request) bool { return r.Label == "a" && joinsParent(r, "x") }, fault)
+			h := w.lock(a, "x")
+			ch := w.queue(w.ctx, w.client("c"), "x")
+			w.unlock(w.pass(h, ch))
+			time.Sleep(time.Second)
+			w.unlock(w.lock(a, "x"))
+			w.stays(before)
+			if p := w.parent("x"); p.Generation != "" && (!p.Adopted || p.Kind != znode.Mutex || len(w.anchors("x")) != 1) {
+				w.Errorf("the parent is %+v, with the anchors %q", p, w.anchors("x"))
+			}
+		})
 	}
 }
 
@@ -151,28 +143,30 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 // not change it. If it is empty, the client adopts it and does not delete it.
 func TestParentRecreatedAsItIsJoined(t *testing.T) {
 	for name, request := range map[string]func(locktest.Request) bool{"as the entry is made": joins, "as it is adopted": adopts} {
-		for _, data := range []string{"not a lock", ""} {
-			subtest(t, fmt.Sprintf("%s, data %q", name, data), locktest.Options{}, func(w *world) {
-				a, z := w.client("a"), w.raw("other")
-				w.unlock(w.lock(a, "other"))
-				w.create(z, "/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
-				w.set(z, "/locks/x", w.node("/locks/x").Data)
-				var theirs locktest.Node
-				w.before(afterRead("a", request), func() { theirs = w.remake(z, "x", data, 1) })
-				h, err := a.Mutex("x").Lock(w.ctx)
-				if data == "" {
-					mustBeTrue(w, err == nil && w.parent("x").Adopted, "%v; the parent is %+v", err, w.parent("x"))
-					w.unlock(h)
-					w.stays(theirs)
-					return
-				}
-				mustBe(w, err, lock.ErrForeign)
+		each(t, name+", data", []string{"not a lock", ""}, func(w *world, data string) {
+			a, z := w.client("a"), w.raw("other")
+			w.unlock(w.lock(a, "other"))
+			w.create(z, "/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
+			w.set(z, "/locks/x", w.node("/locks/x").Data)
+			var theirs locktest.Node
+			read := false // a node of lock x
+			w.before(func(r locktest.Request) bool {
+				read = read || r.Label == "a" && r.Op == "getData" && touches(r, "/locks/x")
+				return r.Label == "a" && read && request(r)
+			}, func() { theirs = w.remake(z, "x", data, 1) })
+			h, err := a.Mutex("x").Lock(w.ctx)
+			if data == "" {
+				mustBeTrue(w, err == nil && w.parent("x").Adopted, "%v; the parent is %+v", err, w.parent("x"))
+				w.unlock(h)
 				w.stays(theirs)
-				if n := w.node("/locks/x"); string(n.Data) != data || n.Stat.Version != 1 || n.Stat.NumChildren != 0 {
-					w.Errorf("the other program's node holds %q, at version %d, with %d children", n.Data, n.Stat.Version, n.Stat.NumChildren)
-				}
-			})
-		}
+				return
+			}
+			mustBe(w, err, lock.ErrForeign)
+			w.stays(theirs)
+			if n := w.node("/locks/x"); string(n.Data) != data || n.Stat.Version != 1 || n.Stat.NumChildren != 0 {
+				w.Errorf("the other program's node holds %q, at version %d, with %d children", n.Data, n.Stat.Version, n.Stat.NumChildren)
+			}
+		})
 	}
 }
 
@@ -181,28 +175,24 @@ func TestParentRecreatedAsItIsJoined(t *testing.T) {
 // left below the node.
 func TestAdoptionWithAMishap(t *testing.T) {
 	for name, request := range map[string]func(locktest.Request) bool{"guard": makesGuard, "write": adopts} {
-		for _, all := range bools {
-			t.Run(fmt.Sprintf("%s, several %v", name, all), func(t *testing.T) {
-				forEachMishap(t, func(w *world, mishap int) {
-					a, b := w.client("a"), w.client("b")
-					w.unlock(w.lock(b, "y"))
-					w.create(w.raw("other"), "/locks/x", "", 0)
-					hit := w.mishap(mishap, "a", request)
-					var got unlocker
-					if all {
-						got = w.lockAll(a, "x", "z")
-					} else {
-						got = w.lock(a, "x")
-					}
-					isTrue(w, hit(), "no mishap")
-					equal(w, "kind of the parent", w.parent("x").Kind, znode.Mutex)
-					fails(w, second(b.Semaphore("x", 3).Acquire(w.limited(ttl), 1)), lock.ErrKind, "/locks/x is a mutex")
-					w.ok(got.Unlock())
-					time.Sleep(2 * sessionTimeout)
-					equal(w, "nodes below the lock's", int(w.node("/locks/x").Stat.NumChildren), 1) // the anchor
-				})
-			})
-		}
+		eachMishap(t, name+", several", bools, func(w *world, all bool, mishap int) {
+			a, b := w.client("a"), w.client("b")
+			w.unlock(w.lock(b, "y"))
+			w.create(w.raw("other"), "/locks/x", "", 0)
+			hit := w.mishap(mishap, "a", request)
+			var got unlocker
+			if all {
+				got = w.lockAll(a, "x", "z")
+			} else {
+				got = w.lock(a, "x")
+			}
+			isTrue(w, hit(), "no mishap")
+			equal(w, "kind of the parent", w.parent("x").Kind, znode.Mutex)
+			fails(w, second(b.Semaphore("x", 3).Acquire(w.limited(ttl), 1)), lock.ErrKind, "/locks/x is a mutex")
+			w.ok(got.Unlock())
+			time.Sleep(2 * sessionTimeout)
+			equal(w, "nodes below the lock's", int(w.node("/locks/x").Stat.NumChildren), 1) // the anchor
+		})
 	}
 }
 
@@ -213,13 +203,8 @@ func TestClientDiesAsItAdopts(t *testing.T) {
 		a := w.client("a")
 		w.unlock(w.lock(a, "other"))
 		w.create(w.raw("other"), "/locks/x", "", 0)
-		hit := w.fault(func(r locktest.Request) bool {
-			if r.Label != "a" || !adopts(r) {
-				return false
-			}
-			w.Partition("a")
-			return true
-		}, locktest.Fault{Drop: locktest.BeforeApply})
+		writes := func(r locktest.Request) bool { return r.Label == "a" && adopts(r) && w.cutOff("a") }
+		hit := w.fault(writes, locktest.Fault{Drop: locktest.BeforeApply})
 		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.limited(ttl)) })
 		w.until("it dies", hit)
 		time.Sleep(time.Millisecond)
@@ -253,8 +238,8 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && adopts(r) }, func() {
 			if by == "client" {
 				h = w.lock(b, "x")
-			} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
-				w.Error(err)
+			} else {
+				w.set(z, "/locks/x", []byte("not a lock"))
 			}
 		})
 		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
@@ -272,96 +257,71 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 	})
 }
 
-// afterRead returns a filter that accepts what request accepts, from the client's first read of a
-// node of lock "x" on.
-func afterRead(client string, request func(locktest.Request) bool) func(locktest.Request) bool {
-	var read atomic.Bool
-	return func(r locktest.Request) bool {
-		if r.Label == client && r.Op == "getData" && touches(r, "/locks/x") {
-			read.Store(true)
-		}
-		return r.Label == client && read.Load() && request(r)
-	}
-}
-
-// copies deletes the lock's nodes, and creates them again with the same names and data. That takes no
-// sequence beyond the number of nodes.
-func (w *world) copies(z *zk.Conn, name string) {
-	w.Helper()
-	before := w.Dump("/locks/" + name)
-	w.wipe(z, name)
-	for _, n := range before {
-		w.create(z, n.Path, string(n.Data), 0)
-	}
-}
-
 // TestCopiedHold: no client enters ahead of an entry that was copied with its lock, of whatever kind.
 // Clients wait until its lease is over, and enter in order.
 func TestCopiedHold(t *testing.T) {
-	for kind, take := range map[string]func(*world, *lock.Client) (unlocker, error){
-		"mutex":     func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(w.ctx) },
-		"semaphore": func(w *world, c *lock.Client) (unlocker, error) { return c.Semaphore("x", 1).Acquire(w.ctx, 1) },
-		"writer":    func(w *world, c *lock.Client) (unlocker, error) { return c.RWMutex("x").Lock(w.ctx) },
-	} {
-		subtest(t, kind, locktest.Options{}, func(w *world) {
-			a, z := w.dial("a"), w.raw("the tool")
-			w.unlock(w.lock(a, "other"))
-			_, err := take(w, w.dial("before"))
-			w.ok(err)
-			w.setSequence("x", 1000)
-			start(func() (unlocker, error) { return take(w, w.dial("before, too")) })
+	each(t, "way", []string{"lock", "all permits", "write"}, func(w *world, way string) {
+		take := func(c *lock.Client) func() (unlocker, error) {
+			return func() (unlocker, error) { return ways[way](w.ctx, c) }
+		}
+		a, z := w.dial("a"), w.raw("the tool")
+		w.unlock(w.lock(a, "other"))
+		w.ok(second(take(w.dial("before"))()))
+		w.setSequence("x", 1000)
+		start(take(w.dial("before, too")))
+		time.Sleep(time.Second)
+		entries := w.entries("x")
+		equal(w, "entries", len(entries), 2)
+		w.remove(z, entries[0].Path)
+		w.kill("before")
+		w.kill("before, too")
+		nodes := w.Dump("/locks/x") // which are made again with the same names and data
+		w.wipe(z, "x")
+		for _, n := range nodes {
+			w.create(z, n.Path, string(n.Data), 0)
+		}
+		copied := time.Now()
+		var line []<-chan outcome[unlocker]
+		for i := range 3 {
+			line = append(line, start(take(w.dial(fmt.Sprint("c", i)))))
 			time.Sleep(time.Second)
-			entries := w.entries("x")
-			equal(w, "entries", len(entries), 2)
-			w.remove(z, entries[0].Path)
-			first := entries[1]
-			w.kill("before")
-			w.kill("before, too")
-			w.copies(z, "x")
-			copied := time.Now()
-			var line []<-chan outcome[unlocker]
-			for i := range 3 {
-				c := w.dial(fmt.Sprint("c", i))
-				line = append(line, start(func() (unlocker, error) { return take(w, c) }))
-				time.Sleep(time.Second)
-			}
-			got := <-line[0]
+		}
+		for i, ch := range line {
+			got := <-ch
 			w.ok(got.err)
+			isTrue(w, i > 0 || len(w.Dump(entries[1].Path)) == 0, "in ahead of %s", entries[1].Path)
 			isTrue(w, time.Since(copied) >= ttl+grace, "in %v after the copy", time.Since(copied))
-			if _, there := w.Node(first.Path); there {
-				w.Errorf("in ahead of %s", first.Path)
-			}
 			w.ok(got.hold.Unlock())
-			for _, ch := range line[1:] {
-				got := <-ch
-				w.ok(got.err)
-				w.ok(got.hold.Unlock())
-			}
-		})
-	}
+		}
+	})
 }
 
 // TestCopiedNumberCollides: the join that would get the number of a copied entry waits for that entry.
-// It says so, and does not poll. A try fails at once.
+// It says so, and does not poll. A try fails at once, even if the entry has expired, and an ACL does not let
+// the client purge it.
 func TestCopiedNumberCollides(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace})), w.dial("b"), w.raw("the tool")
+	each(t, "ttl", []time.Duration{time.Hour, ttl}, func(w *world, lease time.Duration) {
+		a, b, z := w.dial("a", lock.WithPolicies(policies{TTL: lease, Grace: grace})), w.dial("b"), w.raw("the tool")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
-		entry := w.node(h.EntryPath())
 		copied := "/locks/x/" + znode.Predict(znode.Prefix(w.parent("x").Generation, znode.Exclusive), 1000)
-		w.create(z, copied, string(entry.Data), 0)
+		w.create(z, copied, string(w.node(h.EntryPath()).Data), 0)
 		w.setSequence("x", 1000)
 		w.unlock(h)
+		if lease == ttl {
+			time.Sleep(2 * (ttl + grace))
+			w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+			fails(w, second(b.Mutex("x").TryLock(w.limited(time.Minute))), lock.ErrDenied, "delete below /locks/x")
+			w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+			w.finish(w.lock(b, "x"))
+			return
+		}
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.limited(5 * time.Minute)) })
 		time.Sleep(10 * time.Second)
 		cost := w.cost("b", func() { time.Sleep(time.Minute) })
 		atMost(w, "requests in a minute", cost.total(), 10)
-		err := second(b.Mutex("x").TryLock(w.ctx))
-		var held *lock.HeldError
-		isTrue(w, errors.As(err, &held) && held.Entry == copied, "TryLock: %v", err)
-		got := <-ch
-		fails(w, got.err, lock.ErrHeld, copied)
+		equal(w, "entry in the way", heldError(w, second(b.Mutex("x").TryLock(w.ctx))).Entry, copied)
+		fails(w, (<-ch).err, lock.ErrHeld, copied)
 		ch = start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(time.Second)
 		w.remove(z, copied)
@@ -386,11 +346,7 @@ func TestCopiedNumberIsPassed(t *testing.T) {
 		w.unlock(h)
 		ch := w.join("x", w.dial("b").RWMutex("x").RLock)
 		for range 3 {
-			ctx, cancel := context.WithCancel(w.ctx)
-			other := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) })
-			time.Sleep(time.Second)
-			cancel()
-			mustBe(w, w.outcome(other).err, context.Canceled)
+			mustBe(w, second(a.RWMutex("x").RLock(w.limited(time.Second))), context.DeadlineExceeded)
 		}
 		w.remove(z, copied[1])
 		time.Sleep(time.Second)
@@ -398,23 +354,5 @@ func TestCopiedNumberIsPassed(t *testing.T) {
 		w.remove(z, copied[0])
 		time.Sleep(time.Second)
 		w.finish(w.expect(ch).hold)
-	})
-}
-
-// TestTryWithoutDelete: a try does not wait for a copied entry that has expired and that an ACL does not
-// let it purge.
-func TestTryWithoutDelete(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b"), w.raw("the tool")
-		h := w.lock(a, "x")
-		copied := "/locks/x/" + znode.Predict(znode.Prefix(w.parent("x").Generation, znode.Exclusive), 1000)
-		w.create(z, copied, string(w.node(h.EntryPath()).Data), 0)
-		w.setSequence("x", 1000)
-		w.unlock(h)
-		time.Sleep(2 * (ttl + grace))
-		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermDelete))
-		fails(w, second(b.Mutex("x").TryLock(w.limited(time.Minute))), lock.ErrDenied, "delete below /locks/x")
-		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
-		w.finish(w.lock(b, "x"))
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,14 +45,19 @@ func (o *observed) take() (events []lock.Event, values []any) {
 	return events, values
 }
 
-// say returns the events since its last call, in short form.
-func (o *observed) say() string {
-	events, _ := o.take()
+// tell returns the events since its last call, each as the function says it.
+func (o *observed) tell(say func(e lock.Event, value any) string) string {
+	events, values := o.take()
 	var all []string
-	for _, e := range events {
-		all = append(all, strings.TrimSpace(e.Kind.String()+" "+e.Lock+" "+e.ReasonLabel()))
+	for i, e := range events {
+		all = append(all, strings.TrimSpace(say(e, values[i])))
 	}
 	return strings.Join(all, ", ")
+}
+
+// say returns the events since its last call, in short form.
+func (o *observed) say() string {
+	return o.tell(func(e lock.Event, _ any) string { return e.Kind.String() + " " + e.Lock + " " + e.ReasonLabel() })
 }
 
 func (w *world) says(o *observed, want string) {
@@ -73,8 +77,7 @@ func TestObserver(t *testing.T) {
 		b := w.dial("b")
 
 		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
-		first, err := a.Mutex("jobs/1").Lock(ctx)
-		w.ok(err)
+		first := w.takeIn(ctx, a.Mutex("jobs/1").Lock)
 		cancel()
 		events, values := seen.take()
 		mustBeTrue(t, len(events) == 1 && values[0] == "mine", "told %+v, with %v", events, values)
@@ -82,8 +85,7 @@ func TestObserver(t *testing.T) {
 		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited, At: got.At}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
 			t.Errorf("told %+v, want %+v", got, want)
 		}
-		again, err := a.Mutex("jobs/1").Lock(first.Context())
-		w.ok(err)
+		again := w.takeIn(first.Context(), a.Mutex("jobs/1").Lock)
 		w.unlock(again)
 		w.says(seen, "")
 
@@ -272,14 +274,14 @@ func (w *world) warned(h *lock.Hold) time.Duration {
 }
 
 // TestHoldAtRisk: if renewals fail, each handle of the hold is at risk when half of the lease is
-// left. After a successful renewal the hold is safe, and can become at risk again.
+// left. After a successful renewal the hold is safe, and can become at risk again. A warning that was not
+// received is withdrawn when the hold is safe again or lost.
 func TestHoldAtRisk(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
 		a := w.dial("a", lock.WithObserver(seen))
 		h := w.lock(a, "x")
-		again, err := a.Mutex("x").Lock(h.Context())
-		w.ok(err)
+		again := w.takeIn(h.Context(), a.Mutex("x").Lock)
 		mustBe(w, a.Check(), nil)
 		for range 2 {
 			w.ok(w.Partition("a"))
@@ -291,36 +293,25 @@ func TestHoldAtRisk(t *testing.T) {
 			w.until("it was renewed", func() bool { return h.Remaining() > ttl/2 })
 			mustBe(w, a.Check(), nil)
 		}
-		w.unlock(again)
-		isTrue(t, again.AtRisk() == nil, "a handle that was given back waits for warnings")
+		told := again.AtRisk()
+		w.ok(w.Partition("a"))
+		time.Sleep(3 * ttl / 4)
+		isTrue(t, len(told) == 1 && again.AtRisk() == told, "not warned, or on another channel")
+		w.Heal("a")
+		w.until("it was renewed", func() bool { return h.Remaining() > ttl/2 })
+		equal(t, "warnings of a risk that is over", len(told), 0)
 		w.kill("a")
 		end := w.end(h)
 		left := w.warned(h)
 		warned := time.Now()
 		inRange(t, "lost, after it was told, in", end.wait().Sub(warned), left, left+10*time.Millisecond)
-		w.says(seen, "acquired x, at risk x expired, at risk x expired, at risk x expired, lost x expired")
+		equal(t, "warnings of the risk of a hold that is lost", len(told), 0)
+		mustBe(t, again.Unlock(), lock.ErrLost)
+		isTrue(t, again.AtRisk() == nil, "a handle that was given back waits for warnings")
+		w.says(seen, "acquired x, at risk x expired, at risk x expired, at risk x expired, at risk x expired, lost x expired")
 		fails(t, a.Check(), lock.ErrUnavailable, "last failure: dial tcp")
 		mustBe(t, h.Unlock(), lock.ErrLost)
 		isTrue(t, strings.Contains(w.logged(), "hold at risk"), "the log does not tell")
-	})
-}
-
-// TestWarningWithdrawn: a warning that was not received is withdrawn when the hold is safe again or
-// lost.
-func TestWarningWithdrawn(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		h := w.lock(a, "x")
-		told := h.AtRisk()
-		w.ok(w.Partition("a"))
-		time.Sleep(3 * ttl / 4)
-		isTrue(t, len(told) == 1 && h.AtRisk() == told, "not warned, or on another channel")
-		w.Heal("a")
-		w.until("it was renewed", func() bool { return h.Remaining() > ttl/2 })
-		equal(t, "warnings of a risk that is over", len(told), 0)
-		w.kill("a")
-		<-h.Context().Done()
-		equal(t, "warnings of the risk of a hold that is lost", len(told), 0)
 	})
 }
 
@@ -354,9 +345,7 @@ func TestEventKind(t *testing.T) {
 // TestLockBringsNoMetrics: the library and its observer for zerolog import no metrics package.
 func TestLockBringsNoMetrics(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".", "./observe/zerolog", "./policy", "./admin").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustBeTrue(t, err == nil, "%v", err)
 	for pkg := range strings.Lines(string(out)) {
 		isTrue(t, !strings.Contains(pkg, "prometheus") && !strings.Contains(pkg, "opentelemetry"), "brings in %s", pkg)
 	}
@@ -421,19 +410,10 @@ func (w *world) taken(who string, take taking) *lock.Hold {
 
 // diary returns the events since its last call, each with its request.
 func (o *observed) diary() string {
-	events, values := o.take()
-	var all []string
-	for i, e := range events {
-		line := fmt.Sprint(values[i], " ", e.Kind)
-		if e.Kind == lock.EventAcquired && e.Queued {
-			line += " queued"
-		}
-		if reason := e.ReasonLabel(); reason != "" {
-			line += " " + reason
-		}
-		all = append(all, line)
-	}
-	return strings.Join(all, ", ")
+	return o.tell(func(e lock.Event, value any) string {
+		queued := map[bool]string{true: "queued "}[e.Kind == lock.EventAcquired && e.Queued]
+		return fmt.Sprint(value, " ", e.Kind, " ", queued, e.ReasonLabel())
+	})
 }
 
 func (w *world) diary(o *observed, want string) {
@@ -490,16 +470,12 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 // its hold. The hold has one at-risk event.
 func TestRiskAsAReaderJoins(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		var dead atomic.Bool
 		seen := new(observed)
-		a := w.client("a", lock.WithObserver(seen), atReading(func() {
-			if dead.Load() && calledBy("lease.(*Entry).Risk") { // the new hold receives reports already
-				time.Sleep(ttl / 2)
-			}
-		}))
+		reported := moment{in: "lease.(*Entry).Risk", do: func() { time.Sleep(ttl / 2) }} // the new hold receives reports already
+		a := w.client("a", lock.WithObserver(seen), w.atMoments(&reported))
 		h := w.taken("1st", a.RWMutex("x").RLock)
 		w.kill("a")
-		dead.Store(true)
+		reported.armed.Store(true)
 		next := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.as("2nd")) })
 		<-h.AtRisk()
 		w.await(next)
@@ -535,8 +511,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 			}
 		}
 		isTrue(t, a.Stats().Holds == 3 && a.Stats().Waiters == 0, "three have the entry; stats %+v", a.Stats())
-		again, err := a.RWMutex("x").RLock(holds[1].Context())
-		w.ok(err)
+		again := w.takeIn(holds[1].Context(), a.RWMutex("x").RLock)
 		w.diary(seen, "")
 		time.Sleep(ttl)
 		w.unlock(holds[1])

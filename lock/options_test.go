@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"math"
 	"strings"
@@ -111,7 +112,7 @@ func soon(t testing.TB) context.Context {
 }
 
 // TestBadNamesAndLockOptions: the first use of a lock with a bad name or option returns ErrInvalid
-// with the rule, and so does Validate. Neither sends a request.
+// with the rule, and so does Validate, whatever else is wrong with the call. Neither sends a request.
 func TestBadNamesAndLockOptions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, MaxTTL: 2 * ttl, Grace: grace, MaxHold: ttl}))
@@ -136,6 +137,10 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 			{"x", lock.WithTTL(math.MaxInt64), []string{`lock "x"`, "ttl", "at most 8760h"}},
 			{"x", lock.WithTTL(2*ttl + time.Millisecond), []string{`lock "x"`, "ttl 20.001s", "max_ttl, which is 20s"}},
 			{"x", lock.WithTTL(ttl + time.Second), []string{`lock "x"`, "max_hold 10s", "at least ttl, which is 11s"}},
+			{"x", lock.WithMaxHold(-1), []string{`lock "x"`, "max_hold -1ns"}},
+			{"x", lock.WithMaxHold(ttl - time.Millisecond), []string{`lock "x"`, "max_hold 9.999s"}},
+			{"x", lock.WithMaxHold(ttl + 1), []string{`lock "x"`, "max_hold 10.000000001s"}},
+			{"x", lock.WithMaxHold(lock.MaxTime + time.Millisecond), []string{`lock "x"`, "max_hold 8760h0m0.001s"}},
 			{"x", lock.WithMetadata(map[string]string{"": ""}), []string{`lock "x"`, "empty key"}},
 		} {
 			cost := w.cost("a", func() {
@@ -154,33 +159,26 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 			})
 			equal(t, "cost", cost.total(), 0)
 		}
+		barging := a.Mutex("x", lock.WithTTL(1)).WithBarging()
+		mustBe(w, second(barging.TryLock(w.ctx)), barging.Validate())
+		ended, cancel := context.WithCancel(w.ctx)
+		cancel()
+		fails(w, a.Revoke(ended, strings.Repeat("x", 1<<20), ""), lock.ErrInvalid, "1048576 bytes", "at most 512")
 	})
 }
 
-// TestValidate: Validate returns nil for usable locks, and ErrInvalid for zero locks and for
-// arguments that are not allowed.
-func TestValidate(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		for _, fine := range []error{
-			a.Mutex("x").WithBarging().Validate(), a.RWMutex("x").Validate(), a.Semaphore("x", lock.MaxPermits).Validate(),
-			a.Election("x").WithPriority(2).Validate(), a.All([]string{"y", "x"}).Validate(),
-		} {
-			mustBe(t, fine, nil)
-		}
-		for _, err := range []error{
-			new(lock.Mutex).Validate(), new(lock.RWMutex).Validate(), new(lock.Semaphore).Validate(), new(lock.Election).Validate(), new(lock.All).Validate(),
-			a.Semaphore("x", 0).Validate(), a.Election("x").WithPriority(0).Validate(), a.Mutex("/x").WithBarging().Validate(),
-			a.All([]string{"x", "x"}).Validate(), a.All(nil).Validate(),
-		} {
-			mustBe(t, err, lock.ErrInvalid)
-		}
-	})
-}
-
-// TestBadPolicies: a lock with a bad policy from the program's own code is refused. The error has
-// the field, the value and the rule.
-func TestBadPolicies(t *testing.T) {
+// TestPolicies: the defaults of a policy; a lock with a bad policy from the program's own code is refused.
+// The error has the field, the value and the rule.
+func TestPolicies(t *testing.T) {
+	for p, want := range map[lock.Policy]lock.Policy{
+		{}:                   {Name: "default", TTL: 30 * time.Second, MaxTTL: time.Hour, Grace: 2 * time.Second, LocalWindow: 10 * time.Millisecond},
+		{TTL: 2 * time.Hour}: {Name: "default", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: 2 * time.Second, LocalWindow: 10 * time.Millisecond},
+		{Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow}: {Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow},
+	} {
+		got := p.WithDefaults()
+		equal(t, "policy", got, want)
+		mustBe(t, got.Validate(), nil)
+	}
 	simulate(t, locktest.Options{}, func(w *world) {
 		for p, says := range map[lock.Policy]string{
 			{TTL: time.Millisecond}:             "ttl 1ms: must be at least 100ms",
@@ -203,21 +201,8 @@ func TestBadPolicies(t *testing.T) {
 	})
 }
 
-func TestPolicyDefaults(t *testing.T) {
-	for p, want := range map[lock.Policy]lock.Policy{
-		{}:                   {Name: "default", TTL: 30 * time.Second, MaxTTL: time.Hour, Grace: 2 * time.Second, LocalWindow: 10 * time.Millisecond},
-		{TTL: 2 * time.Hour}: {Name: "default", TTL: 2 * time.Hour, MaxTTL: 2 * time.Hour, Grace: 2 * time.Second, LocalWindow: 10 * time.Millisecond},
-		{Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow}: {Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow},
-	} {
-		got := p.WithDefaults()
-		equal(t, "policy", got, want)
-		err := got.Validate()
-		isTrue(t, err == nil, "%+v: %v", got, err)
-	}
-}
-
 // TestOptionsApply: the nodes that a client writes have the root, TTL, owner, metadata and ACL of
-// its options.
+// its options. A later change of a map that was given as metadata, or returned as such, changes no entry.
 func TestOptionsApply(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		acl := zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete)
@@ -233,32 +218,24 @@ func TestOptionsApply(t *testing.T) {
 			isTrue(t, len(n.ACL) != 0 && n.ACL[0].Perms == acl[0].Perms && n.ACL[0].Scheme == "world", "ACL of %s: %v", n.Path, n.ACL)
 		}
 		for path, kind := range map[string]znode.Kind{"/top": znode.Dir, "/top/locks": znode.Dir, "/top/locks/x": znode.Dir, "/top/locks/x/y": znode.Mutex} {
-			if p, err := znode.DecodeParent(w.node(path).Data); err != nil || p.Kind != kind {
-				t.Errorf("%s: %+v, %v; want a %s", path, p, err, kind)
-			}
+			p, err := znode.DecodeParent(w.node(path).Data)
+			isTrue(t, err == nil && p.Kind == kind, "%s: %+v, %v; want a %s", path, p, err, kind)
 		}
 		r := w.record(h.EntryPath())
 		now := time.Now().UnixMilli()
-		if r.Owner != "Zoë's job" || r.TTL != 5000 || len(r.Metadata) != 2 || r.Metadata["a"] != "1" || r.Metadata["b"] != "<2>" ||
-			r.ExpiresAt < now+5000-2 || r.ExpiresAt > now+5000+2 {
-			t.Errorf("record %+v", r)
-		}
+		isTrue(t, r.Owner == "Zoë's job" && r.TTL == 5000, "record %+v", r)
+		isTrue(t, len(r.Metadata) == 2 && r.Metadata["a"] == "1" && r.Metadata["b"] == "<2>", "record %+v", r)
+		inRange(t, "lease ends at", r.ExpiresAt, now+5000-2, now+5000+2)
 		w.unlock(h)
 		h = w.lock(c, "x/y", lock.WithTTL(7*time.Second))
 		equal(t, "TTL of the record", w.record(h.EntryPath()).TTL, 7000)
 		w.unlock(h)
-	})
-}
 
-// TestMetadataIsCopied: a later change of a map that was given as metadata, or returned as such, changes no
-// entry.
-func TestMetadataIsCopied(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, given, described := w.client("a"), map[string]string{"job": "1"}, map[string]string{"job": "2"}
+		given, described := map[string]string{"job": "1"}, map[string]string{"job": "2"}
 		with := lock.WithMetadata(given)
-		x := w.lock(a, "x", with)
+		x := w.lock(c, "x", with)
 		given["job"], x.Metadata()["job"] = "changed", "changed"
-		y := w.lock(a, "y", with)
+		y := w.lock(c, "y", with)
 		w.ok(admin.Describe(w.ctx, x, described))
 		described["job"] = "changed"
 		time.Sleep(ttl) // renewals write the records again
@@ -281,22 +258,8 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 			w.unlock(w.lock(a, "z", lock.WithTTL(2*time.Second)))
 		}
 		equal(t, "warnings of two TTLs", strings.Count(w.logged(), "shorter than the session timeout"), 2)
-		for _, part := range []string{`"ttl":"3s"`, `"session_timeout":"6s"`, `"dead_connection_noticed_after":"4s"`, `"left_of_ttl_at_a_renewal":"2s"`} {
-			isTrue(t, strings.Contains(w.logged(), part), "the warning does not tell %s", part)
-		}
-	})
-}
-
-// TestSameRefusal: if the name or an option of a lock is bad, a call returns the error of Validate,
-// whatever else is wrong with the call.
-func TestSameRefusal(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.client("a")
-		barging := a.Mutex("x", lock.WithTTL(1)).WithBarging()
-		mustBe(w, second(barging.TryLock(w.ctx)), barging.Validate())
-		ended, cancel := context.WithCancel(w.ctx)
-		cancel()
-		fails(w, a.Revoke(ended, strings.Repeat("x", 1<<20), ""), lock.ErrInvalid, "1048576 bytes", "at most 512")
+		mustSay(t, errors.New(w.logged()), `"ttl":"3s"`, `"session_timeout":"6s"`,
+			`"dead_connection_noticed_after":"4s"`, `"left_of_ttl_at_a_renewal":"2s"`)
 	})
 }
 
@@ -324,7 +287,8 @@ func TestNoRoomForValue(t *testing.T) {
 }
 
 // TestOptionsOfEveryLock: one slice of options fits a client and each kind of lock. A lock's own options
-// go before those of its client.
+// go before those of its client. Validate returns nil for usable locks, and ErrInvalid for zero locks and
+// for arguments that are not allowed.
 func TestOptionsOfEveryLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		opts := []lock.LockOption{lock.WithTTL(7 * time.Second), nil, lock.WithMetadata(map[string]string{"a": "1"})}
@@ -336,9 +300,18 @@ func TestOptionsOfEveryLock(t *testing.T) {
 		equal(t, "TTL", w.record(w.lock(c, "y", lock.WithTTL(8*time.Second)).EntryPath()).TTL, 8000)
 		for _, err := range []error{
 			c.Mutex("x", opts...).Validate(), c.RWMutex("x", opts...).Validate(), c.Semaphore("x", 1, opts...).Validate(),
-			c.Election("x", opts...).Validate(), c.All([]string{"x"}, opts...).Validate(), c.Any([]string{"x"}, opts...).Validate(),
+			c.Election("x", opts...).Validate(), c.All([]string{"y", "x"}, opts...).Validate(), c.Any([]string{"x"}, opts...).Validate(),
+			c.Mutex("x", lock.WithTTL(ttl), lock.WithMaxHold(ttl)).WithBarging().Validate(),
+			c.Semaphore("x", lock.MaxPermits).Validate(), c.Election("x").WithPriority(2).Validate(),
 		} {
 			mustBe(t, err, nil)
+		}
+		for _, err := range []error{
+			new(lock.Mutex).Validate(), new(lock.RWMutex).Validate(), new(lock.Semaphore).Validate(), new(lock.Election).Validate(), new(lock.All).Validate(),
+			c.Semaphore("x", 0).Validate(), c.Election("x").WithPriority(0).Validate(), c.Mutex("/x").WithBarging().Validate(),
+			c.All([]string{"x", "x"}).Validate(), c.All(nil).Validate(),
+		} {
+			mustBe(t, err, lock.ErrInvalid)
 		}
 		_, err = lock.Dial(w.ctx, w.Servers(), lock.WithDefaults(lock.WithTTL(1)))
 		fails(t, err, lock.ErrInvalid, "ttl 1ns: must be at least 100ms")
@@ -362,17 +335,15 @@ func TestTokenText(t *testing.T) {
 	} {
 		token := lock.TokenOf(tt.parts)
 		equal(t, "text", token.String(), tt.text)
-		if got, err := lock.ParseToken(tt.text); err != nil || got != token {
-			t.Errorf("%q is %#v, %v, want %#v", tt.text, got, err, token)
-		}
+		got, err := lock.ParseToken(tt.text)
+		isTrue(t, err == nil && got == token, "%q is %#v, %v, want %#v", tt.text, got, err, token)
 		type row struct{ Token lock.Token }
 		data, err := json.Marshal(row{token})
 		want := `{"Token":"` + tt.text + `"}`
 		isTrue(t, err == nil && string(data) == want, "JSON %s, %v, want %s", data, err, want)
 		var back row
-		if err := json.Unmarshal(data, &back); err != nil || back.Token != token {
-			t.Errorf("%s is %#v, %v, want %#v", data, back.Token, err, token)
-		}
+		err = json.Unmarshal(data, &back)
+		isTrue(t, err == nil && back.Token == token, "%s is %#v, %v, want %#v", data, back.Token, err, token)
 	}
 }
 
@@ -393,9 +364,7 @@ func TestTokenTextRefused(t *testing.T) {
 	}
 	for _, parts := range []lock.TokenParts{{Czxid: -1}, {Sequence: -1}, {Incarnation: -1}, {Pass: -1}} {
 		token := lock.TokenOf(parts)
-		if _, err := lock.ParseToken(token.String()); err == nil {
-			t.Errorf("%q, which no hold has, is a token", token.String())
-		}
+		isTrue(t, second(lock.ParseToken(token.String())) != nil, "%q, which no hold has, is a token", token.String())
 	}
 }
 
@@ -407,13 +376,8 @@ func FuzzTokenText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		x, errX := lock.ParseToken(a)
 		y, errY := lock.ParseToken(b)
-		for _, p := range []struct {
-			text  string
-			token lock.Token
-			err   error
-		}{{a, x, errX}, {b, y, errY}} {
-			isTrue(t, p.err != nil || p.token.String() == p.text, "%q is the token of %q", p.text, p.token)
-		}
+		isTrue(t, errX != nil || x.String() == a, "%q is the token of %q", a, x)
+		isTrue(t, errY != nil || y.String() == b, "%q is the token of %q", b, y)
 		isTrue(t, errX != nil || errY != nil || x.Compare(y) == strings.Compare(a, b), "%q, %q: tokens compare as %d", a, b, x.Compare(y))
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,19 +29,13 @@ func (w *world) setSequence(name string, next int32) {
 // by an entry at the end of the counter, and the counter restarts. The parent was created by
 // Holdfast, is kept, or is adopted.
 func TestCounterNearItsEnd(t *testing.T) {
-	eachPair(t, "next", []int32{math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32}, []string{"ours", "kept", "adopted"}, func(w *world, next int32, parent string) {
-		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})
-		if parent == "adopted" {
-			z := w.raw("admin")
-			w.create(z, "/locks", "", 0)
-			w.create(z, "/locks/x", "", 0)
-		}
-		h := w.lock(w.dial("holder", p), "x")
+	eachPair(t, "next", []int32{math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32}, parents, func(w *world, next int32, parent string) {
+		h := w.lock(w.parentIs(parent, "holder"), "x")
 		czxid := w.node("/locks/x").Stat.Czxid
 		w.setSequence("x", next)
 		var queue []<-chan taken
 		for i := range 6 {
-			c := w.dial(fmt.Sprint("c", i), p)
+			c := w.dial(fmt.Sprint("c", i), keeps(parent == "kept"))
 			queue = append(queue, start(func() (*lock.Hold, error) { return c.Mutex("x").Lock(w.ctx) }))
 			time.Sleep(3 * time.Second)
 		}
@@ -52,32 +45,18 @@ func TestCounterNearItsEnd(t *testing.T) {
 		for range queue {
 			w.unlock(h)
 			last := h.Token()
-			h = w.next(queue)
+			h = w.first(queue...).hold
+			time.Sleep(3 * time.Second)
+			w.waits(queue...)
+			w.alive(h)
 			name, _ := znode.Parse(h.EntryPath()[len("/locks/x/"):])
 			isTrue(w, h.Token().Compare(last) > 0 && !name.Overflowed(), "%s with token %v follows %v", h.EntryPath(), h.Token(), last)
 		}
 		isTrue(w, w.node("/locks/x").Stat.Czxid != czxid, "the parent was not made anew")
 		w.unlock(h)
-		w.unlock(w.lock(w.dial("last", p), "x"))
+		w.unlock(w.lock(w.dial("last", keeps(parent == "kept")), "x"))
 		equal(w, "warnings of another program's data", strings.Count(w.logged(), "another program"), 0)
 	})
-}
-
-// next returns the first hold of any queue, and checks that no other waiter enters within three
-// seconds.
-func (w *world) next(queue []<-chan taken) *lock.Hold {
-	w.Helper()
-	got := w.first(queue...).hold
-	time.Sleep(3 * time.Second)
-	for _, ch := range queue {
-		select {
-		case t := <-ch:
-			w.Fatalf("a second one has it: %v, %v", t.hold, t.err)
-		default:
-		}
-	}
-	w.alive(got)
-	return got
 }
 
 // TestLoneClientAtTheEndOfTheCounter: an entry at the end of the counter is not granted, even to a
@@ -133,34 +112,27 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 // locks, the counter can never begin again. Each call fails at once, whether the lock is held or not,
 // and names them. Without them the calls recreate the parent, even a kept or adopted one.
 func TestNodesBelowAtTheEndOfTheCounter(t *testing.T) {
-	for _, parent := range []string{"ours", "kept", "adopted"} {
-		for way, take := range ways {
-			subtest(t, way+" "+parent, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})), w.raw("other")
-				w.unlock(w.lock(a, "other"))
-				if parent == "adopted" {
-					w.create(z, "/locks/x", "", 0)
-				}
-				h, below := w.lock(a, "x"), w.lock(a, "x/y")
-				w.setSequence("x", math.MaxInt32)
-				if way == "lock" {
-					fails(w, second(take(w.ctx, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
-				}
-				w.unlock(h)
-				begun := time.Now()
-				fails(w, second(take(w.ctx, a)), lock.ErrExhausted, "/locks/x cannot be deleted, because of the nodes below it: y; end the use")
-				atMost(w, "waited", time.Since(begun), time.Second)
-				w.unlock(below)
-				time.Sleep(2 * time.Second)
-				if parent == "kept" {
-					w.wipe(z, "x/y")
-				}
-				tried, err := take(w.ctx, a)
-				w.ok(err)
-				w.ok(tried.Unlock())
-			})
+	eachPair(t, "parent", parents, []string{"lock", "try", "try several", "barge"}, func(w *world, parent, way string) {
+		a, z, take := w.parentIs(parent, "a"), w.raw("other"), ways[way]
+		h, below := w.lock(a, "x"), w.lock(a, "x/y")
+		w.setSequence("x", math.MaxInt32)
+		const says = "/locks/x cannot be deleted, because of the nodes below it: y; end the use"
+		if way == "lock" {
+			fails(w, second(take(w.ctx, a)), lock.ErrExhausted, says)
 		}
-	}
+		w.unlock(h)
+		begun := time.Now()
+		fails(w, second(take(w.ctx, a)), lock.ErrExhausted, says)
+		atMost(w, "waited", time.Since(begun), time.Second)
+		w.unlock(below)
+		time.Sleep(2 * time.Second)
+		if parent == "kept" {
+			w.wipe(z, "x/y")
+		}
+		tried, err := take(w.ctx, a)
+		w.ok(err)
+		w.ok(tried.Unlock())
+	})
 }
 
 // TestWornCounterIsEnded: from half of the counter on, a client that leaves a lock alone deletes the
@@ -188,7 +160,7 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 		"the lock's node cannot be read":    {"/locks/x", "read /locks/x: its ACL does not let us"},
 		"the lock's node cannot be deleted": {"/locks", "delete /locks/x, whose counter is at its end: the ACL of the node above does not let us"},
 	}, func(w *world, test struct{ path, says string }) {
-		a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})), w.raw("admin")
+		a, z := w.dial("a", keeps(true)), w.raw("admin")
 		w.unlock(w.lock(a, "x"))
 		w.setSequence("x", math.MaxInt32)
 		w.setACL(z, test.path, zk.WorldACL(zk.PermCreate|zk.PermWrite))
@@ -206,19 +178,16 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 		w.unlock(w.lock(a, "other"))
 		h := w.lock(b, "x")
 		w.setSequence("x", math.MaxInt32)
-		var seen atomic.Int32 // requests since the delete
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
-				return locktest.Fault{}
+		withdraws := false
+		seen := w.faultsInTurn(func(r locktest.Request) bool {
+			if !withdraws && r.Label == "a" && r.Op == "delete" {
+				if withdraws = true; removed {
+					w.remove(z, r.Paths[0])
+				}
 			}
-			n := int(seen.Add(1))
-			if n == 1 && removed {
-				w.remove(z, r.Paths[0])
-			}
-			if n == k+1 {
-				return locktest.Fault{Delay: 2 * time.Second}
-			}
-			return locktest.Fault{}
+			return withdraws && r.Label == "a"
+		}, func(n int) locktest.Fault {
+			return locktest.Fault{Delay: map[bool]time.Duration{true: 2 * time.Second}[n == k+1]}
 		})
 		ctx := w.limited(time.Second)
 		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
@@ -230,9 +199,7 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 		} else {
 			mustBe(w, got.err, context.DeadlineExceeded)
 		}
-		if n := int(seen.Load()); n <= k {
-			w.Errorf("%d requests, want more than %d", n, k)
-		}
+		isTrue(w, int(seen.Load()) > k, "%d requests, want more than %d", seen.Load(), k)
 		time.Sleep(3 * time.Second)
 		w.empty()
 	})
@@ -251,9 +218,8 @@ func TestEntriesThatOverflowed(t *testing.T) {
 		for _, n := range names {
 			w.create(z, "/locks/x/"+n, record, 0)
 		}
-		_, err := a.Mutex("x").TryLock(w.ctx)
-		var held *lock.HeldError
-		isTrue(t, errors.As(err, &held) && slices.Contains(names, path.Base(held.Entry)), "error is %v, want one that names one of %s", err, names)
+		held := heldError(t, second(a.Mutex("x").TryLock(w.ctx)))
+		isTrue(t, slices.Contains(names, path.Base(held.Entry)), "error is %v, want one that names one of %s", held, names)
 		w.setSequence("x", math.MaxInt32)
 		got := w.await(start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }))
 		w.sole(got.hold)
@@ -265,26 +231,24 @@ func TestEntriesThatOverflowed(t *testing.T) {
 // TestDeadHolderAtTheEndOfTheCounter: at the end of the counter, too, where no entry follows its own, a
 // dead holder keeps no call waiting, and no TryLock refused, once its lease and the grace have ended.
 func TestDeadHolderAtTheEndOfTheCounter(t *testing.T) {
-	for way, take := range ways {
-		subtest(t, way, locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b")
-			w.unlock(w.lock(b, "other"))
-			h := w.lock(a, "x")
-			w.setSequence("x", math.MaxInt32)
-			mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
-			w.hasEntries("x", 1)
-			ended := w.end(h)
-			w.kill("a")
-			if strings.HasPrefix(way, "try") {
-				time.Sleep(2 * (ttl + grace))
-			}
-			got, err := take(w.limited(10*ttl), b)
-			w.ok(err)
-			ended.wait()
-			equal(w, "purged", b.Stats().Purged, 1)
-			w.ok(got.Unlock())
-		})
-	}
+	each(t, "way", []string{"lock", "try", "try several", "barge"}, func(w *world, way string) {
+		a, b := w.dial("a"), w.dial("b")
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		w.setSequence("x", math.MaxInt32)
+		mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		w.hasEntries("x", 1)
+		ended := w.end(h)
+		w.kill("a")
+		if strings.HasPrefix(way, "try") {
+			time.Sleep(2 * (ttl + grace))
+		}
+		got, err := ways[way](w.limited(10*ttl), b)
+		w.ok(err)
+		ended.wait()
+		equal(w, "purged", b.Stats().Purged, 1)
+		w.ok(got.Unlock())
+	})
 }
 
 // farAway is an ensemble to which client far has a latency of 200 ms in each direction.
@@ -345,12 +309,7 @@ func TestFarJoinerAtTheEndOfTheCounter(t *testing.T) {
 		a, b, far, z := w.dial("a"), w.dial("b"), w.dial("far"), w.raw("other")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
-		ctx, cancel := context.WithCancel(w.ctx)
-		known := w.queue(ctx, far, "x") // far knows the parent
-		time.Sleep(3 * time.Second)
-		cancel()
-		<-known
-		time.Sleep(500 * time.Millisecond)
+		w.comesAndGoes(far) // it knows the parent
 		w.setSequence("x", math.MaxInt32)
 		last := w.create(z, "/locks/x/"+znode.Predict(znode.Prefix(w.parent("x").Generation, znode.Exclusive), math.MaxInt32), "", 0)
 		own := start(func() (*lock.Hold, error) { return far.Mutex("x").Lock(w.ctx) })
@@ -397,9 +356,7 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 		w.setSequence("x", math.MaxInt32)
 		w.unlock(h)
 		next := w.inTime(waiting[0], 2*time.Second)
-		if !strings.HasSuffix(next.EntryPath(), "-0000000001") { // the anchor has 0
-			t.Errorf("the hold has the entry %s", next.EntryPath())
-		}
+		isTrue(t, strings.HasSuffix(next.EntryPath(), "-0000000001"), "the hold has the entry %s", next.EntryPath()) // the anchor has 0
 		w.finish(next)
 	})
 }
@@ -444,18 +401,4 @@ func (w *world) first(queue ...<-chan taken) (got taken) {
 		return false
 	})
 	return got
-}
-
-type unlocker interface{ Unlock() error }
-
-// ways are calls that take the lock x, by name.
-var ways = map[string]func(context.Context, *lock.Client) (unlocker, error){
-	"lock": func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(ctx) },
-	"try":  func(ctx context.Context, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(ctx) },
-	"try to have y": func(ctx context.Context, c *lock.Client) (unlocker, error) {
-		return c.All([]string{"x", "y"}).TryLock(ctx)
-	},
-	"barge": func(ctx context.Context, c *lock.Client) (unlocker, error) {
-		return c.Mutex("x").WithBarging().Lock(ctx)
-	},
 }

@@ -15,6 +15,25 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
+// parents says of a lock's node who made it, and whether the policy keeps it.
+var parents = []string{"ours", "kept", "adopted"}
+
+// parentIs returns a client that uses the lock "x" with a parent of that kind.
+func (w *world) parentIs(kind, label string) *lock.Client {
+	w.Helper()
+	c := w.dial(label, keeps(kind == "kept"))
+	w.unlock(w.lock(c, "other"))
+	if kind == "adopted" {
+		w.create(w.raw("another"), "/locks/x", "", 0)
+	}
+	return c
+}
+
+// keeps returns the usual policy without a local window, and whether it keeps parents.
+func keeps(parents bool) lock.Option {
+	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parents})
+}
+
 // notAlone returns a's only hold of x. Client b has queued and given up meanwhile, so a must delete
 // the parent after its unlock.
 func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
@@ -52,26 +71,24 @@ func TestOwedParentIsDeleted(t *testing.T) {
 			"is lost": {Drop: locktest.BeforeApply}, "is applied, its reply lost": {Drop: locktest.AfterApply},
 			"is throttled": {Code: codeThrottled}, "is slower than an unlock may be": {Delay: 1500 * time.Millisecond},
 		} {
-			for _, several := range []bool{false, true} {
-				subtest(t, request+" "+befalls, locktest.Options{}, func(w *world) {
-					a, b := w.dial("a", lock.WithUnlockTimeout(time.Second)), w.dial("b")
-					w.unlock(w.lock(a, "other"))
-					var unlock func() error
-					if several {
-						hs := w.lockAll(a, "w", "x")
-						w.comesAndGoes(b)
-						unlock = hs.Unlock
-					} else {
-						unlock = w.notAlone(a, b).Unlock
-					}
-					hit := w.fault(filter, fault)
-					begun := time.Now()
-					err := unlock()
-					isTrue(w, err == nil && !hit() && time.Since(begun) <= 10*latency, "unlock: %v after %v; it has tidied up: %v", err, time.Since(begun), hit())
-					time.Sleep(10 * time.Second)
-					w.empty()
-				})
-			}
+			each(t, request+" "+befalls+", several", bools, func(w *world, several bool) {
+				a, b := w.dial("a", lock.WithUnlockTimeout(time.Second)), w.dial("b")
+				w.unlock(w.lock(a, "other"))
+				var unlock func() error
+				if several {
+					hs := w.lockAll(a, "w", "x")
+					w.comesAndGoes(b)
+					unlock = hs.Unlock
+				} else {
+					unlock = w.notAlone(a, b).Unlock
+				}
+				hit := w.fault(filter, fault)
+				begun := time.Now()
+				err := unlock()
+				isTrue(w, err == nil && !hit() && time.Since(begun) <= 10*latency, "unlock: %v after %v; it has tidied up: %v", err, time.Since(begun), hit())
+				time.Sleep(10 * time.Second)
+				w.empty()
+			})
 		}
 	}
 }
@@ -132,29 +149,19 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(a, "other"))
 		h := w.notAlone(a, b)
-		var refuse atomic.Bool
-		var reads atomic.Int32
-		refuse.Store(true)
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if readsParent(r) {
-				reads.Add(1)
-			}
-			if refuse.Load() && deletesParent(r) {
-				return locktest.Fault{Code: codeThrottled}
-			}
-			return locktest.Fault{}
-		})
+		w.faults(deletesParent, locktest.Fault{Code: codeThrottled})
 		w.unlock(h)
-		for i := range 50 {
-			time.Sleep(200 * time.Millisecond)
-			if w.unlock(w.lock(a, "x")); i == 5 { // the client knows the parent
-				reads.Store(0)
+		use := func(times int) {
+			for range times {
+				time.Sleep(200 * time.Millisecond)
+				w.unlock(w.lock(a, "x"))
 			}
 		}
-		atMost(t, "reads of a used parent", reads.Load(), 0)
-		time.Sleep(10 * time.Second)
-		isTrue(t, reads.Load() != 0 && reads.Load() <= 20, "one empty parent is read %d times in 10 s", reads.Load())
-		refuse.Store(false)
+		use(6) // then the client knows the parent
+		atMost(t, "reads of a used parent", w.cost("a", func() { use(44) }).requests["getData"], 0)
+		reads := w.cost("a", func() { time.Sleep(10 * time.Second) }).requests["getData"]
+		inRange(t, "reads of an empty parent in 10 s", reads, 1, 20)
+		w.Intercept(nil)
 		time.Sleep(30 * time.Second)
 		w.empty()
 	})
@@ -164,7 +171,7 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 // and its deletion, the parent stays. A later unlock deletes it.
 func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 	each(t, "late", bools, func(w *world, late bool) { // the other client has left again: only the version shows it
-		a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+		a, b := w.dial("a"), w.dial("b", keeps(true))
 		w.unlock(w.lock(b, "other"))
 		w.unlock(w.notAlone(a, b))
 		var second *lock.Hold
@@ -187,10 +194,17 @@ func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 }
 
 // TestTidyBesideAUsedParent: if one of several parents cannot be deleted, because another program
-// has created a child, the client still deletes the other parents.
+// has created a child, the client still deletes the other parents. It deletes a parent after the last use of
+// the lock, although it has read the lock for an observer meanwhile.
 func TestTidyBesideAUsedParent(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
+		seen := w.observe(w.ctx, a)
+		w.twice(a, "x")
+		time.Sleep(3 * time.Second)
+		seen.stop(t, context.Canceled)
+		w.empty()
+
 		w.twice(a, "x", "y", "z")
 		w.until("it tidies", w.before(func(r locktest.Request) bool { return tidies(r, "x") && tidies(r, "y") && tidies(r, "z") }, func() {
 			w.create(z, "/locks/x/theirs", "", 0)
@@ -200,27 +214,6 @@ func TestTidyBesideAUsedParent(t *testing.T) {
 			atMost(t, "left behind", len(w.Dump("/locks/"+name)), 0)
 		}
 		w.node("/locks/x/theirs")
-	})
-}
-
-// TestTidyOfAUsedLock: a client deletes the parent after the last use of the lock, although the
-// client has read the lock for an observer meanwhile.
-func TestTidyOfAUsedLock(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		ctx, cancel := context.WithCancel(w.ctx)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for range a.Election("x").Observe(ctx) {
-			}
-		}()
-		settle()
-		w.twice(a, "x")
-		time.Sleep(3 * time.Second)
-		cancel()
-		<-ended
-		w.empty()
 	})
 }
 
@@ -251,16 +244,14 @@ func TestNestedParentsAreDeleted(t *testing.T) {
 		"one by one":    func(w *world, c *lock.Client) { w.twice(c, "b", "b/c", "b/c/d") },
 		"the other way": func(w *world, c *lock.Client) { w.twice(c, "b/c/d", "b/c", "b") },
 	} {
-		for _, closes := range bools {
-			subtest(t, fmt.Sprint(way, " closes ", closes), locktest.Options{}, func(w *world) {
-				a := w.dial("a")
-				w.unlock(w.lock(a, "other"))
-				if use(w, a); closes {
-					w.close(a)
-				}
-				w.empty()
-			})
-		}
+		each(t, way+" closes", bools, func(w *world, closes bool) {
+			a := w.dial("a")
+			w.unlock(w.lock(a, "other"))
+			if use(w, a); closes {
+				w.close(a)
+			}
+			w.empty()
+		})
 	}
 }
 
@@ -276,44 +267,28 @@ func (w *world) unchanged(err error) {
 // the lock. The client's next join finds that, however soon it is, and the client neither writes nor
 // deletes the node. It was created by Holdfast, is kept, or is adopted.
 func TestDataOfAnotherProgramStays(t *testing.T) {
-	for kind, take := range map[string]func(*world, *lock.Client) (unlocker, error){
-		"mutex":     func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").Lock(w.ctx) },
-		"semaphore": func(w *world, c *lock.Client) (unlocker, error) { return c.Semaphore("x", 3).Acquire(w.ctx, 2) },
-		"writer":    func(w *world, c *lock.Client) (unlocker, error) { return c.RWMutex("x").Lock(w.ctx) },
-		"try":       func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
-		"several":   func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).Lock(w.ctx) },
-	} {
-		for _, parent := range []string{"ours", "kept", "adopted"} {
-			subtest(t, kind+" "+parent, locktest.Options{}, func(w *world) {
-				a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})), w.raw("other")
-				w.unlock(w.lock(a, "other"))
-				if parent == "adopted" {
-					w.create(z, "/locks/x", "", 0)
-				}
-				for range 3 {
-					h, err := take(w, a)
-					w.ok(err)
-					w.ok(h.Unlock())
-				}
-				h, err := take(w, a)
-				w.ok(err)
+	eachPair(t, "parent", parents, []string{"lock", "all permits", "write", "try", "several"}, func(w *world, parent, way string) {
+		a, z := w.parentIs(parent, "a"), w.raw("other")
+		for i := range 4 {
+			h, err := ways[way](w.ctx, a)
+			w.ok(err)
+			if i == 3 {
 				w.set(z, "/locks/x", []byte("mine"))
-				w.ok(h.Unlock())
-				for range 2 {
-					_, err = take(w, a)
-					w.unchanged(err)
-					time.Sleep(5 * time.Second) // until it would delete the node
-				}
-			})
+			}
+			w.ok(h.Unlock())
 		}
-	}
+		for range 2 {
+			w.unchanged(second(ways[way](w.ctx, a)))
+			time.Sleep(5 * time.Second) // until it would delete the node
+		}
+	})
 }
 
 // TestDataWrittenAfterTheRead: another program writes the lock's node between a client's read of the
 // node and its join.
 func TestDataWrittenAfterTheRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})), w.raw("other")
+		a, b, z := w.dial("a"), w.dial("b", keeps(true)), w.raw("other")
 		w.unlock(w.lock(a, "other"), w.lock(b, "x"))
 		hit := w.before(func(r locktest.Request) bool {
 			return r.Label == "a" && r.Op == "multi" && touches(r, "/locks/x/anchor-")
@@ -375,18 +350,14 @@ func TestJoinsOfSeveralClientsAreNotRefused(t *testing.T) {
 			w.unlock(w.lock(clients[i], "other"))
 		}
 		before := w.Transactions()
-		turns := func(times int, c *lock.Client) {
-			for range times {
-				w.unlock(w.lock(c, "x"))
+		one := func(i int) {
+			for j := range rounds * n {
+				if j%n == i || !together {
+					w.unlock(w.lock(clients[j%n], "x"))
+				}
 			}
 		}
-		if together {
-			inEach(n, func(i int) { turns(rounds, clients[i]) })
-		} else {
-			for i := range rounds * n {
-				turns(1, clients[i%n])
-			}
-		}
+		inEach(map[bool]int{true: n, false: 1}[together], one)
 		holds := rounds * n
 		atMost(w, "transactions", int(w.Transactions()-before), 2*holds+holds/4)
 	})

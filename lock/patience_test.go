@@ -59,9 +59,8 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 				continue
 			}
 			subtest(t, out.name+"/"+what, locktest.Options{}, func(w *world) {
-				p := &impostor{says: out.says}
-				dialer, astray := w.detour("a", p)
-				a := w.dial("a", dialer)
+				p, astray := &impostor{says: out.says}, new(atomic.Bool)
+				a := w.dial("a", w.detour("a", p, astray.Load))
 				h := w.lock(a, "x", lock.WithTTL(10*ttl))
 				ticket := left(w, a)
 				heal := func() {
@@ -73,8 +72,7 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 
 				const patience = 500 * time.Millisecond
 				within(w, patience+soonAfter, what, func() {
-					ctx := w.limited(patience)
-					mustBe(w, call(ctx, a, h, ticket), context.DeadlineExceeded)
+					mustBe(w, call(w.limited(patience), a, h, ticket), context.DeadlineExceeded)
 				}, heal)
 				heal()
 				if what == "Lock" { // the client is well again
@@ -88,14 +86,34 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 // left detaches a hold of the lock "left", and returns its ticket.
 func left(w *world, c *lock.Client) lock.Ticket {
 	w.Helper()
-	ticket, err := w.lock(c, "left", lock.WithTTL(10*ttl)).Detach(w.ctx, 10*ttl)
-	w.ok(err)
-	return ticket
+	return w.detach(w.lock(c, "left", lock.WithTTL(10*ttl)), 10*ttl)
+}
+
+// treeCalls are the calls of package admin's Tree, by name. Their errors do not match a context's cause.
+var treeCalls = map[string]func(context.Context, admin.Tree) error{
+	"Get":      func(ctx context.Context, tree admin.Tree) error { return third(tree.Get(ctx, "/locks")) },
+	"Children": func(ctx context.Context, tree admin.Tree) error { return third(tree.Children(ctx, "/locks")) },
+	"Delete": func(ctx context.Context, tree admin.Tree) error {
+		return tree.Delete(ctx, []admin.Deletion{{Path: "/locks/none"}})
+	},
+	"Now":     func(ctx context.Context, tree admin.Tree) error { return second(tree.Now(ctx)) },
+	"Prove":   func(ctx context.Context, tree admin.Tree) error { return second(tree.Prove(ctx, tree.Estimate(), 1)) },
+	"Inspect": func(ctx context.Context, tree admin.Tree) error { return second(tree.Inspect(ctx, "x")) },
+	"Purge":   func(ctx context.Context, tree admin.Tree) error { return second(tree.Purge(ctx, "/locks/x", terms)) },
+	"Carries": func(ctx context.Context, tree admin.Tree) error { return tree.Carries(ctx, 1) },
+}
+
+// withTree adds treeCalls to the calls.
+func withTree(calls map[string]call) map[string]call {
+	for what, ask := range treeCalls {
+		calls[what] = on(func(ctx context.Context, c *lock.Client) error { return ask(ctx, admin.New(c)) })
+	}
+	return calls
 }
 
 // patientCalls are calls with a context, by name. The client holds "x" with the hold h, and has a
 // ticket.
-var patientCalls = map[string]call{
+var patientCalls = withTree(map[string]call{
 	"Lock":                  on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Lock(ctx)) }),
 	"Lock of a held one":    on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("x").Lock(ctx)) }),
 	"Lock of a nested one":  on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("a/b/c").Lock(ctx)) }),
@@ -130,22 +148,14 @@ var patientCalls = map[string]call{
 	"Resize":                   on(func(ctx context.Context, c *lock.Client) error { return c.Semaphore("y", 3).Resize(ctx, 4) }),
 	"All.Lock":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"y", "z"}).Lock(ctx)) }),
 	"All.Lock with a held one": on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"x", "z"}).Lock(ctx)) }),
+	"Any.Lock":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.Any([]string{"y", "z"}).Lock(ctx)) }),
+	"Any.TryLock":              on(func(ctx context.Context, c *lock.Client) error { return second(c.Any([]string{"y", "z"}).TryLock(ctx)) }),
 	"Campaign":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Campaign(ctx, "me")) }),
 	"TryCampaign":              on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").TryCampaign(ctx, "me")) }),
 	"Election.Do":              on(func(ctx context.Context, c *lock.Client) error { return c.Election("y").Do(ctx, "me", unreachable) }),
 	"Leader":                   on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Leader(ctx)) }),
 	"Candidates":               on(func(ctx context.Context, c *lock.Client) error { return second(c.Election("y").Candidates(ctx)) }),
 	"Revoke":                   on(func(ctx context.Context, c *lock.Client) error { return c.Revoke(ctx, "x", "test") }),
-	"Inspect":                  on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Inspect(ctx, "x")) }),
-	"Now":                      on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Now(ctx)) }),
-	"Get":                      on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Get(ctx, "/locks")) }),
-	"Children":                 on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Children(ctx, "/locks")) }),
-	"Delete": on(func(ctx context.Context, c *lock.Client) error {
-		return admin.New(c).Delete(ctx, []admin.Deletion{{Path: "/locks/none"}})
-	}),
-	"Prove": on(func(ctx context.Context, c *lock.Client) error {
-		return second(admin.New(c).Prove(ctx, admin.New(c).Estimate(), 1))
-	}),
 	"Extend": func(ctx context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error {
 		return h.Extend(ctx, ttl/2)
 	},
@@ -167,7 +177,7 @@ var patientCalls = map[string]call{
 		}
 		return err
 	},
-}
+})
 
 func third[A, B any](_ A, _ B, err error) error { return err }
 
@@ -184,18 +194,16 @@ func unreachable(context.Context) error { panic("called without the lock") }
 const soonAfter = 100 * time.Millisecond
 
 // TestEndedContext: a call with an ended context fails, even a reentry, which needs no request. The
-// error has the context's cause, and the server gets no request.
+// error has the context's cause, and the server gets no request. A call with no context is ErrInvalid.
 func TestEndedContext(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		rw := a.RWMutex("rw")
 		held, reads, writes := w.lock(a, "x"), w.take(rw.RLock), w.take(a.RWMutex("w").Lock)
-		all, err := a.All([]string{"1", "2"}).Lock(w.ctx)
-		w.ok(err)
+		all := w.lockAll(a, "1", "2")
 		leads, err := a.Election("e").Campaign(w.ctx, "x")
 		w.ok(err)
-		attach, err := w.lock(a, "queued").Detach(w.ctx, time.Minute)
-		w.ok(err)
+		attach := w.detach(w.lock(a, "queued"), time.Minute)
 		cause := errors.New("no patience")
 		// The context has the values of all holds, so that each lock would be reentered.
 		ctx := context.WithoutCancel(held.Context())
@@ -206,6 +214,11 @@ func TestEndedContext(t *testing.T) {
 		cancel(cause)
 		settle()
 		requests := w.Requests()["a"].Total()
+		var none context.Context
+		for what, call := range patientCalls {
+			err := call(none, a, held, attach)
+			isTrue(w, errors.Is(err, lock.ErrInvalid) && strings.Contains(fmt.Sprint(err), "context"), "%s without a context: %v", what, err)
+		}
 		errs := map[string]error{
 			"Dial":                  second(lock.Dial(ctx, w.Servers(), w.options("b")...)),
 			"Do again":              a.Mutex("x").Do(ctx, unreachable),
@@ -231,8 +244,8 @@ func TestEndedContext(t *testing.T) {
 		}
 		for what, err := range errs {
 			mustBe(t, err, context.Canceled)
-			isTrue(t, errors.Is(err, cause) != ofTree[what], "%s: %v; whether it matches the cause", what, err)
-			isTrue(t, ofTree[what] || !errors.Is(err, lock.ErrUnavailable), "%s: %v", what, err)
+			isTrue(t, errors.Is(err, cause) != ofTree(what), "%s: %v; whether it matches the cause", what, err)
+			isTrue(t, ofTree(what) || !errors.Is(err, lock.ErrUnavailable), "%s: %v", what, err)
 		}
 		settle()
 		atMost(t, "requests", w.Requests()["a"].Total()-requests, 0)
@@ -283,13 +296,10 @@ func TestCallEndedByClose(t *testing.T) {
 			ended[what] = async(func() error { return ask(ctx, a, h, ticket) })
 		}
 		time.Sleep(time.Second)
-		if err := a.Close(); (err == nil) == outage {
-			w.Errorf("outage %v: %v", outage, err)
-		}
+		equal(w, "whether Close leaves entries", a.Close() != nil, outage)
 		for what, ch := range ended {
-			if err := <-ch; !errors.Is(err, lock.ErrClosed) || errors.Is(err, context.Canceled) {
-				w.Errorf("outage %v, %s: %v", outage, what, err)
-			}
+			err := <-ch
+			isTrue(w, errors.Is(err, lock.ErrClosed) && !errors.Is(err, context.Canceled), "outage %v, %s: %v", outage, what, err)
 		}
 		w.Heal("a")
 	})
@@ -306,27 +316,25 @@ var duringClose = []string{
 // that its owner has closed.
 func TestNothingIsDeniedAfterClose(t *testing.T) {
 	for number := range 7 { // number of the request at which the client closes; 0: before all
-		for _, borrowed := range []bool{false, true} {
-			subtest(t, fmt.Sprint("number ", number, ", borrowed ", borrowed), locktest.Options{}, func(w *world) {
-				calls := maps.Clone(patientCalls)
-				maps.DeleteFunc(calls, func(what string, _ call) bool { return number > 0 && !slices.Contains(duringClose, what) })
-				w.lock(w.dial("b"), "busy")
-				calls["Lock of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("busy").Lock(ctx)) })
-				calls["TryLock of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("busy").TryLock(ctx)) })
-				calls["Inspect of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Inspect(ctx, "busy")) })
-				calls["Unlock"] = func(_ context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error { return h.Unlock() }
-				for what, ask := range calls {
-					err := w.closed(number, borrowed, ask)
-					if errors.Is(err, lock.ErrDenied) || err != nil && strings.Contains(err.Error(), "denied") {
-						w.Errorf("%s, closed at request %d, borrowed %v: %v", what, number, borrowed, err)
-					}
-					isTrue(w, number != 0 || err != nil, "%s of a client that is closed, borrowed %v: no error", what, borrowed)
+		each(t, fmt.Sprint("number ", number, ", borrowed"), bools, func(w *world, borrowed bool) {
+			calls := maps.Clone(patientCalls)
+			maps.DeleteFunc(calls, func(what string, _ call) bool { return number > 0 && !slices.Contains(duringClose, what) })
+			w.lock(w.dial("b"), "busy")
+			calls["Lock of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("busy").Lock(ctx)) })
+			calls["TryLock of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("busy").TryLock(ctx)) })
+			calls["Inspect of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Inspect(ctx, "busy")) })
+			calls["Unlock"] = func(_ context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error { return h.Unlock() }
+			for what, ask := range calls {
+				err := w.closed(number, borrowed, ask)
+				if errors.Is(err, lock.ErrDenied) || err != nil && strings.Contains(err.Error(), "denied") {
+					w.Errorf("%s, closed at request %d, borrowed %v: %v", what, number, borrowed, err)
 				}
-				for line := range strings.Lines(w.logged()) {
-					isTrue(w, !strings.Contains(line, "denied") && !strings.Contains(line, "ACL"), "closed at request %d, borrowed %v: logged %s", number, borrowed, line)
-				}
-			})
-		}
+				isTrue(w, number != 0 || err != nil, "%s of a client that is closed, borrowed %v: no error", what, borrowed)
+			}
+			for line := range strings.Lines(w.logged()) {
+				isTrue(w, !strings.Contains(line, "denied") && !strings.Contains(line, "ACL"), "closed at request %d, borrowed %v: logged %s", number, borrowed, line)
+			}
+		})
 	}
 }
 
@@ -362,21 +370,9 @@ func (w *world) closed(number int, borrowed bool, ask call) error {
 		closing.Go(end)
 		return locktest.Fault{Delay: 10 * time.Millisecond}
 	})
-	ctx := w.limited(3 * time.Second)
-	err = ask(ctx, c, h, ticket)
+	err = ask(w.limited(3*time.Second), c, h, ticket)
 	w.Intercept(nil)
 	closing.Wait() // two that close a client at once would stop virtual time
-	return err
-}
-
-// refusal returns the error of a Lock whose transaction the server refused at its second operation.
-func (w *world) refusal(c *lock.Client, label string) error {
-	w.Helper()
-	w.fault(func(r locktest.Request) bool {
-		return r.Label == label && r.Op == "multi" && touches(r, "/locks/deep") && len(r.Paths) == 2
-	}, locktest.Fault{Code: codeQuota, Op: 2})
-	_, err := c.Mutex("deep/y").Lock(w.ctx)
-	mustBeTrue(w, err != nil, "no error")
 	return err
 }
 
@@ -386,7 +382,14 @@ func (w *world) causes() map[string]error {
 	closed, err := lock.Dial(w.ctx, w.Servers(), w.options("d")...)
 	w.ok(err)
 	w.ok(closed.Close())
-	all := map[string]error{"refused": w.refusal(b, "b"), "closed": second(closed.Mutex("y").Lock(w.ctx)), "held": second(b.Mutex("causes/held").TryLock(w.ctx))}
+	w.fault(func(r locktest.Request) bool {
+		return r.Label == "b" && r.Op == "multi" && touches(r, "/locks/deep") && len(r.Paths) == 2
+	}, locktest.Fault{Code: codeQuota, Op: 2}) // the server refuses the transaction at its second operation
+	all := map[string]error{
+		"refused": second(b.Mutex("deep/y").Lock(w.ctx)), "closed": second(closed.Mutex("y").Lock(w.ctx)),
+		"held": second(b.Mutex("causes/held").TryLock(w.ctx)),
+	}
+	mustBeTrue(w, all["refused"] != nil, "no error")
 	mustBe(w, all["held"], lock.ErrHeld)
 	mustBe(w, all["closed"], lock.ErrClosed)
 	w.unlock(held)
@@ -419,8 +422,8 @@ var known = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+(\.[0-9]+)?`)
 // alone are calls that TestCausesDecideNothing makes with each cause.
 var alone = map[string]bool{"Txn": true, "Detach": true, "Revoke": true, "Leader": true, "Candidates": true, "Break": true, "Lock": true, "Attach": true, "Get": true}
 
-// ofTree are the calls of package admin's Tree, whose errors do not match a cause.
-var ofTree = map[string]bool{"Inspect": true, "Now": true, "Get": true, "Children": true, "Delete": true, "Prove": true, "Break": true}
+// ofTree reports whether the call is one of package admin's Tree.
+func ofTree(what string) bool { return treeCalls[what] != nil || what == "Break" }
 
 // TestCausesDecideNothing: a context ends a call whose request is in flight, the first one up to the
 // fifth. Whatever its cause is, the error differs only in the cause, which it matches unless the call is
@@ -452,12 +455,7 @@ func TestCausesDecideNothing(t *testing.T) {
 						h := w.lock(a, "x", lock.WithTTL(10*ttl))
 						ticket := left(w, a)
 						ctx, cancel := context.WithCancelCause(w.ctx)
-						w.Intercept(func(r locktest.Request) locktest.Fault {
-							if r.Label != "a" {
-								return locktest.Fault{}
-							}
-							return locktest.Fault{DelayReply: trip}
-						})
+						w.faults(func(r locktest.Request) bool { return r.Label == "a" }, locktest.Fault{DelayReply: trip})
 						done := async(func() (err error) {
 							defer func() {
 								if p := recover(); p != nil { // unreachable was reached, since the call was in time
@@ -478,8 +476,8 @@ func TestCausesDecideNothing(t *testing.T) {
 						slices.Sort(paths)
 						got := strings.ReplaceAll(fmt.Sprint(err), cause.Error(), "CAUSE")
 						got = known.ReplaceAllString(fmt.Sprintf("%s\nhold: %v\n%s", got, h.Err(), strings.Join(paths, "\n")), "#")
-						if errors.Is(err, context.Canceled) && errors.Is(err, cause) == ofTree[what] {
-							w.Errorf("whether %q matches the cause is %v", err, !ofTree[what])
+						if errors.Is(err, context.Canceled) && errors.Is(err, cause) == ofTree(what) {
+							w.Errorf("whether %q matches the cause is %v", err, !ofTree(what))
 						}
 						if i == 0 {
 							want = got

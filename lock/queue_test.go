@@ -74,21 +74,25 @@ func (s *script) do(what string, names ...string) {
 		d, err := time.ParseDuration(names[0])
 		s.ok(err)
 		time.Sleep(d)
-		return
 	case "foreign":
 		s.other(lock.DefaultRoot+"/x/"+names[0], zk.FlagSequence)
-		return
 	case "lose":
 		all := s.entries("x")
 		s.remove(s.raw("hand"), all[len(all)-1].Path)
-		return
+	case "entries": // there are so many
+		s.hasEntries("x", int(names[0][0]-'0'))
 	case "conceal":
 		s.setACL(s.z, s.foreign[0], zk.WorldACL(zk.PermWrite))
-		return
 	case "remove":
 		s.remove(s.z, s.foreign...)
-		return
+	default:
+		s.doEach(what, names...)
 	}
+}
+
+// doEach performs an action of contenders for each of the named ones.
+func (s *script) doEach(what string, names ...string) {
+	s.Helper()
 	for _, name := range names {
 		take, try := s.way(name)
 		switch what {
@@ -138,9 +142,7 @@ func (s *script) other(path string, flags int32) {
 func (s *script) held(name string) *lock.Hold {
 	s.Helper()
 	h := s.holds[name]
-	if h == nil {
-		s.Fatalf("%s does not hold the lock", name)
-	}
+	mustBeTrue(s, h != nil, "%s does not hold the lock", name)
 	return h
 }
 
@@ -182,6 +184,7 @@ func TestOrder(t *testing.T) {
 		"the last gives up":            "join ma>ma; join mb mc md me; cancel me; leave ma>mb; leave mb>mc; leave mc>md; leave md",
 		"all but the first give up":    "join ma>ma; join mb mc md me; cancel mc md me; leave ma>mb; leave mb",
 		"all but the last give up":     "join ma>ma; join mb mc md me; cancel mb mc md; leave ma>me; leave me",
+		"one ahead of a lost entry":    "join ma>ma; join mb mc; lose; cancel mb; pass 1s; leave ma>mc; leave mc",
 		"all give up":                  "join ma>ma; join mb mc md me; cancel mb mc md me; leave ma",
 		"of one client: the first":     "join ma>ma; join mb1 mb2 mb3 mb4; cancel mb1; leave ma>mb2; leave mb2>mb3; leave mb3>mb4; leave mb4",
 		"of one client: in the middle": "join ma>ma; join mb1 mb2 mb3 mb4; cancel mb2 mb3; leave ma>mb1; leave mb1>mb4; leave mb4",
@@ -189,9 +192,10 @@ func TestOrder(t *testing.T) {
 		"of one client: all":           "join ma>ma; join mb1 mb2 mb3 mb4; cancel mb1 mb2 mb3 mb4; leave ma",
 		"of one client: all but one":   "join ma>ma; join mb1 mb2 mb3 mb4; cancel mb1 mb2 mb4; leave ma>mb3; leave mb3",
 
-		"a dead waiter":                  "join ma>ma; join mb mc; die mb; leave ma; pass 12s>mc; leave mc",
-		"a dead waiter behind a hold":    "join ma>ma; join mb mc; die mb; pass 35s; leave ma>mc; leave mc",
-		"a try for a dead holder's lock": "join ma>ma; die ma; refuse mb; pass 13s; try mb; leave mb",
+		"a dead waiter":                      "join ma>ma; join mb mc; die mb; leave ma; pass 12s>mc; leave mc",
+		"a dead waiter behind a hold":        "join ma>ma; join mb mc; die mb; pass 35s; leave ma>mc; leave mc",
+		"a dead waiter behind a hidden hold": "join ma>ma; hide ma; join mb mc; die mb; pass 40s; entries 2; leave ma; pass 2s>mc; leave mc",
+		"a try for a dead holder's lock":     "join ma>ma; die ma; refuse mb; pass 13s; try mb; leave mb",
 
 		"barging goes behind the queue": "join ma>ma; join xb; join mc; leave ma>mc; leave mc>xb; leave xb",
 
@@ -256,6 +260,9 @@ func TestOrder(t *testing.T) {
 		// A client has one entry in the queue, so clients with several waiters take turns.
 		"goroutines of several clients": "join ma>ma; join mb1 mc1 mb2 mc2 mb3; pass 1s; leave ma>mb1; pass 1s; leave mb1>mc1; pass 1s; leave mc1>mb2; pass 1s; leave mb2>mc2; pass 1s; leave mc2>mb3; leave mb3",
 		"goroutines that came together": "join ma>ma; join mb1 mb2 mb3 mc1 mc2 md; pass 1s; leave ma>mb1; pass 1s; leave mb1>mc1; pass 1s; leave mc1>md; pass 1s; leave md>mb2; pass 1s; leave mb2>mc2; pass 1s; leave mc2>mb3; leave mb3",
+		// The first waiter joins a second after the grant, and no sooner.
+		"goroutines behind a long hold": "join ma>ma; join ma2 ma3; pass 970ms; entries 1; pass 20ms; entries 2; join mb;" +
+			" leave ma>ma2; leave ma2>ma3; leave ma3>mb; leave mb",
 		"behind others and a long hold": "join ma>ma; join ma2; pass 2s; join mb1; join mc; pass 2s; join ma3 mb2; pass 1s; leave ma>ma2; pass 1s; leave ma2>mb1; pass 1s; leave mb1>mc; pass 1s; leave mc>ma3; pass 1s; leave ma3>mb2; leave mb2",
 	}, func(w *world, steps string) {
 		w.run(steps)
@@ -286,9 +293,8 @@ func TestTokensRiseOverDeletions(t *testing.T) {
 		seen := map[string]bool{}
 		for i := range 10 {
 			h := w.lock([]*lock.Client{a, b}[i%2], "x")
-			if !strings.HasSuffix(h.EntryPath(), "-lock-0000000001") || seen[h.EntryPath()] {
-				t.Errorf("%s: the sequence did not start anew, or the path comes again", h.EntryPath())
-			}
+			isTrue(t, strings.HasSuffix(h.EntryPath(), "-lock-0000000001"), "%s: the sequence did not start anew", h.EntryPath())
+			isTrue(t, !seen[h.EntryPath()], "the path %s comes again", h.EntryPath())
 			isTrue(t, h.Token().Compare(last) > 0, "token %v follows %v", h.Token(), last)
 			last, seen[h.EntryPath()] = h.Token(), true
 			w.unlock(h)

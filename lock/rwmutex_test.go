@@ -101,8 +101,7 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 		h := w.take(a.Lock)
 		reader := w.queueOf("r")
 		w.kill("a")
-		ctx := w.limited(time.Second)
-		mustBe(t, a.Downgrade(ctx, h), context.DeadlineExceeded)
+		mustBe(t, a.Downgrade(w.limited(time.Second), h), context.DeadlineExceeded)
 		mustBe(t, second(a.Lock(h.Context())), lock.ErrUpgrade)
 		w.waits(reader[0])
 		w.Heal("a")
@@ -144,10 +143,10 @@ func TestDowngradeRefuses(t *testing.T) {
 }
 
 // TestReadersAndWritersReenter: a call with the context of a valid hold reenters the lock. With a
-// reader's context, a call to write returns ErrUpgrade.
+// reader's context, a call to write returns ErrUpgrade. That holds for the contexts of Do and RDo, too.
 func TestReadersAndWritersReenter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c := w.client("a")
+		c, b := w.client("a"), w.rw("b")
 		rw := c.RWMutex("x")
 		ways := map[string][]taking{"read": {rw.RLock, rw.TryRLock}, "write": {rw.Lock, rw.TryLock}}
 		for _, tt := range []struct {
@@ -180,26 +179,21 @@ func TestReadersAndWritersReenter(t *testing.T) {
 		limited, cancel := context.WithTimeout(outer.Context(), ttl)
 		defer cancel()
 		w.unlock(w.await(start(func() (*lock.Hold, error) { return rw.Lock(limited) })).hold)
-		_, err = c.Mutex("x").Lock(outer.Context()) // another kind of lock does not re-enter
-		fails(t, err, lock.ErrKind, "rw", "mutex")
-		w.finish(outer)
-	})
-}
+		// Another kind of lock does not re-enter.
+		fails(t, second(c.Mutex("x").Lock(outer.Context())), lock.ErrKind, "rw", "mutex")
+		w.unlock(outer)
 
-func TestRWMutexDo(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.rw("a"), w.rw("b")
-		mustBe(t, a.RDo(w.ctx, func(ctx context.Context) error {
-			mustBe(t, second(a.TryLock(ctx)), lock.ErrUpgrade)
+		mustBe(t, rw.RDo(w.ctx, func(ctx context.Context) error {
+			mustBe(t, second(rw.TryLock(ctx)), lock.ErrUpgrade)
 			mustBe(t, second(b.TryLock(w.ctx)), lock.ErrHeld)
 			return b.RDo(w.ctx, func(context.Context) error { return nil })
 		}), nil)
-		mustBe(t, a.Do(w.ctx, func(ctx context.Context) error {
+		mustBe(t, rw.Do(w.ctx, func(ctx context.Context) error {
 			mustBe(t, second(b.TryRLock(w.ctx)), lock.ErrHeld)
-			return a.RDo(ctx, func(context.Context) error { return nil })
+			return rw.RDo(ctx, func(context.Context) error { return nil })
 		}), nil)
-		mustBe(t, a.Do(w.ctx, nil), lock.ErrInvalid)
-		equal(t, "name", a.Name(), "x")
+		mustBe(t, rw.Do(w.ctx, nil), lock.ErrInvalid)
+		equal(t, "name", rw.Name(), "x")
 		w.empty()
 	})
 }
@@ -253,21 +247,25 @@ func TestReadWriteLockOfCurator(t *testing.T) {
 }
 
 // TestKindsDoNotMix: a lock of one kind refuses calls of another kind with ErrKind, and the error
-// names both kinds.
+// names both kinds. A try, too, does not say that the lock is held, wherever the names of the entries tell
+// the kinds apart.
 func TestKindsDoNotMix(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		c, d := w.dial("a"), w.dial("b")
-		h := w.lock(c, "x")
-		for _, client := range []*lock.Client{c, d} {
-			fails(t, second(client.RWMutex("x").RLock(w.ctx)), lock.ErrKind, "mutex", "rw")
+		a, b := w.client("a"), w.client("b")
+		h, reads, two := w.lock(a, "x"), w.take(a.RWMutex("pages").RLock), w.take(permits(a.Semaphore("slots", 2), 2))
+		for _, take := range []taking{
+			b.RWMutex("x").TryLock, tryPermits(b.Semaphore("x", 2), 1),
+			b.Mutex("pages").TryLock, tryPermits(b.Semaphore("pages", 2), 1), a.Mutex("pages").Lock, b.Mutex("pages").Lock,
+			b.Mutex("slots").TryLock, b.RWMutex("slots").TryRLock,
+		} {
+			mustBe(w, second(take(w.ctx)), lock.ErrKind)
 		}
-		w.unlock(h)
-		r := w.take(d.RWMutex("x").RLock)
-		for _, client := range []*lock.Client{c, d} {
-			mustBe(t, second(client.Mutex("x").Lock(w.ctx)), lock.ErrKind)
+		for _, c := range []*lock.Client{a, b} {
+			fails(w, second(c.RWMutex("x").RLock(w.ctx)), lock.ErrKind, "mutex", "rw")
 		}
-		equal(t, "kind", w.parent("x").Kind, znode.RW)
-		w.finish(r)
+		mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		equal(w, "kind", w.parent("pages").Kind, znode.RW)
+		w.finish(h, reads, two)
 	})
 }
 
@@ -295,18 +293,16 @@ func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 // TestReaderDoesNotJoinAnExtendedEntry: a reader has an entry of its own if Extend has changed the lease
 // of another reader's, and shares it otherwise.
 func TestReaderDoesNotJoinAnExtendedEntry(t *testing.T) {
-	for _, extended := range []time.Duration{0, 5 * ttl, ttl / 2} {
-		subtest(t, fmt.Sprint("by ", extended), locktest.Options{}, func(w *world) {
-			rw := w.rw("a")
-			first := w.take(rw.RLock)
-			if extended != 0 {
-				w.ok(first.Extend(w.ctx, extended))
-			}
-			second := w.take(rw.RLock)
-			equal(w, "whether they share an entry", first.EntryPath() == second.EntryPath(), extended == 0)
-			w.finish(first, second)
-		})
-	}
+	each(t, "by", []time.Duration{0, 5 * ttl, ttl / 2}, func(w *world, extended time.Duration) {
+		rw := w.rw("a")
+		first := w.take(rw.RLock)
+		if extended != 0 {
+			w.ok(first.Extend(w.ctx, extended))
+		}
+		second := w.take(rw.RLock)
+		equal(w, "whether they share an entry", first.EntryPath() == second.EntryPath(), extended == 0)
+		w.finish(first, second)
+	})
 }
 
 // TestReaderBesideOneWithARecreatedParent: another program has replaced the node of a reader's lock

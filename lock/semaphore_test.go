@@ -28,7 +28,7 @@ func (w *world) sem(label string, permits int) *lock.Semaphore {
 
 // TestPermitsMustAgree: while a semaphore is in use, a client that passes another number of permits
 // gets ErrPermits, and a mutex of the same name ErrKind. After a Resize, the number before it is accepted,
-// too. A request must be for 1 to all permits.
+// too. A request must be for 1 to all permits. Each Acquire takes its own, even with the context of a hold.
 func TestPermitsMustAgree(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -61,21 +61,15 @@ func TestPermitsMustAgree(t *testing.T) {
 		w.finish(h)
 		w.unlock(w.take(permits(b.Semaphore("x", 3), 3))) // a free semaphore takes any number
 		w.empty()
-	})
-}
 
-// TestSemaphoreIsNotReentered: each Acquire takes its own permits, even with the context of a hold.
-func TestSemaphoreIsNotReentered(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		s := w.dial("a").Semaphore("x", 2)
-		err := s.Do(w.ctx, 1, func(ctx context.Context) error {
-			return s.Do(ctx, 1, func(ctx context.Context) error {
-				mustBe(t, second(s.TryAcquire(ctx, 1)), lock.ErrHeld)
+		two := a.Semaphore("x", 2)
+		mustBe(w, two.Do(w.ctx, 1, func(ctx context.Context) error {
+			return two.Do(ctx, 1, func(ctx context.Context) error {
+				mustBe(t, second(two.TryAcquire(ctx, 1)), lock.ErrHeld)
 				w.hasEntries("x", 2)
 				return nil
 			})
-		})
-		mustBe(w, err, nil)
+		}), nil)
 		w.empty()
 	})
 }
@@ -594,13 +588,7 @@ func TestDeadHolderAmongMany(t *testing.T) {
 				tt.before(w, held, dead)
 			}
 			next := w.join(tt.name, permits(w.dial("next").Semaphore(tt.name, tt.holders, lock.WithTTL(tt.lease)), 1))
-			var reads atomic.Int32
-			w.Intercept(func(r locktest.Request) locktest.Fault {
-				if r.Label == "next" && r.Op == "getData" {
-					reads.Add(1)
-				}
-				return locktest.Fault{}
-			})
+			reads := w.faults(func(r locktest.Request) bool { return r.Label == "next" && r.Op == "getData" }, locktest.Fault{})
 			time.Sleep(5 * ttl)
 			if tt.name == "x" {
 				// A round of all holders in each TTL, one more where turns meet, and each denied purge reads again.
@@ -648,32 +636,31 @@ func TestTryThatLosesARace(t *testing.T) {
 // few of many are. A try reads 16 at random, so it misses the last dead one of 191 with 1 - 16/191, and the
 // last row needs more than 300 tries once in 10^10 runs.
 func TestTryAcquireBehindManyDeadHolders(t *testing.T) {
-	for _, tt := range []struct{ living, dead, tries int }{{0, 40, 1}, {10, 30, 2}, {190, 10, 300}} {
-		subtest(t, fmt.Sprintf("%d living, %d dead", tt.living, tt.dead), locktest.Options{}, func(w *world) {
-			all := tt.living + tt.dead
-			killed := w.dial("dead")
-			living, dead, b := w.dial("living").Semaphore("x", all), killed.Semaphore("x", all), w.dial("b").Semaphore("x", all)
-			for range tt.living {
-				defer w.unlock(w.take(permits(living, 1)))
+	type row struct{ living, dead, tries int }
+	each(t, "of", []row{{0, 40, 1}, {10, 30, 2}, {190, 10, 300}}, func(w *world, tt row) {
+		all := tt.living + tt.dead
+		killed := w.dial("dead")
+		living, dead, b := w.dial("living").Semaphore("x", all), killed.Semaphore("x", all), w.dial("b").Semaphore("x", all)
+		for range tt.living {
+			defer w.unlock(w.take(permits(living, 1)))
+		}
+		for range tt.dead {
+			w.take(permits(dead, 1))
+		}
+		w.kill("dead")
+		time.Sleep(2 * ttl)
+		for try := 1; ; try++ {
+			h, err := b.TryAcquire(w.ctx, tt.dead)
+			if err == nil {
+				w.Logf("in with try %d", try)
+				w.unlock(h)
+				w.Heal("dead") // a Close that begins before it is connected again may leave entries, and says so
+				w.until("the killed client is back", func() bool { return killed.Check() == nil })
+				return
 			}
-			for range tt.dead {
-				w.take(permits(dead, 1))
-			}
-			w.kill("dead")
-			time.Sleep(2 * ttl)
-			for try := 1; ; try++ {
-				h, err := b.TryAcquire(w.ctx, tt.dead)
-				if err == nil {
-					w.Logf("in with try %d", try)
-					w.unlock(h)
-					w.Heal("dead") // a Close that begins before it is connected again may leave entries, and says so
-					w.until("the killed client is back", func() bool { return killed.Check() == nil })
-					return
-				}
-				mustBe(w, err, lock.ErrHeld)
-				mustBeTrue(w, try < tt.tries, "%d tries, and still: %v", try, err)
-				time.Sleep(time.Second)
-			}
-		})
-	}
+			mustBe(w, err, lock.ErrHeld)
+			mustBeTrue(w, try < tt.tries, "%d tries, and still: %v", try, err)
+			time.Sleep(time.Second)
+		}
+	})
 }

@@ -1,5 +1,5 @@
-// Servers with faulty behavior, missing features or small limits: what Dial and CheckServer find,
-// and what still works.
+// Servers with faulty behavior, missing features or small limits: what Dial and CheckServer find, and what
+// still works. Servers that have lost their data or a client's watches, or refuse a session for a while.
 
 package lock_test
 
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,23 +49,15 @@ func TestServerThatMisbehaves(t *testing.T) {
 			a := w.dial("b", lock.WithUnsafeServer())
 			equal(w, "warned", strings.Contains(w.logged(), "going on because WithUnsafeServer allows it"), test.dial)
 			r, err := admin.CheckServer(w.ctx, a)
-			switch {
-			case err != nil || r.Unchecked != nil:
-				w.Errorf("CheckServer: %+v, %v", r, err)
-			case test.says == "" && r.Refused != nil:
-				w.Errorf("refused: %v", r.Refused)
-			case test.says != "":
+			isTrue(w, err == nil && r.Unchecked == nil, "CheckServer: %+v, %v", r, err)
+			if test.says == "" {
+				w.ok(r.Refused)
+			} else {
 				fails(w, r.Refused, lock.ErrUnsupported, test.says)
 			}
-			sameNodes(w, before, w.Dump("/"))
+			equalAll(w, "nodes", paths(w.Dump("/")), paths(before))
 		})
 	}
-}
-
-// sameNodes checks that the paths of the nodes are the same.
-func sameNodes(t testing.TB, before, after []locktest.Node) {
-	t.Helper()
-	equalAll(t, "nodes", paths(after), paths(before))
 }
 
 // TestCostOfTheServersCheck: the check costs Dial one request, and one more for each missing
@@ -78,7 +71,7 @@ func TestCostOfTheServersCheck(t *testing.T) {
 		}
 		a := dial("a")
 		equal(t, "requests without the root", w.Requests()["a"].Total(), 3)
-		sameNodes(t, before, w.Dump("/"))
+		equalAll(t, "nodes", paths(w.Dump("/")), paths(before))
 		w.unlock(w.lock(a, "x"))
 		b := dial("b")
 		equal(w, "requests", w.Requests()["b"].Total(), 1)
@@ -99,8 +92,8 @@ func TestServerCheckIsDenied(t *testing.T) {
 		z := w.raw("admin")
 		if closed == "/locks" {
 			w.ok(second(z.Create("/locks", nil, 0, others)))
-		} else if _, err := z.SetACL(closed, others, -1); err != nil {
-			w.Fatal(err)
+		} else {
+			w.setACL(z, closed, others)
 		}
 		a := w.dial("a")
 		checked := closed == "/zookeeper"
@@ -130,13 +123,16 @@ func TestDialEndsDuringTheServersCheck(t *testing.T) {
 }
 
 // TestServerCheckSurvivesLostReplies: if the check's transaction or its reply is lost or throttled,
-// Dial succeeds and leaves no node.
+// Dial succeeds and leaves no node. If a server has returned results before, a reply without results counts
+// as lost, and Lock succeeds.
 func TestServerCheckSurvivesLostReplies(t *testing.T) {
 	each(t, "drop", []locktest.Fault{{Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}, {Code: codeThrottled}}, func(w *world, drop locktest.Fault) {
 		w.fault(func(r locktest.Request) bool { return r.Op == "multi" }, drop)
 		before := w.Dump("/")
-		w.dial("a")
-		sameNodes(w, before, w.Dump("/"))
+		a := w.dial("a")
+		equalAll(w, "nodes", paths(w.Dump("/")), paths(before))
+		w.fault(func(r locktest.Request) bool { return r.Op == "multi" }, locktest.Fault{NoResults: true})
+		w.finish(w.lock(a, "x"))
 	})
 }
 
@@ -151,8 +147,7 @@ func TestServerWithoutTransactions(t *testing.T) {
 		subtest(t, fmt.Sprint("says ", says), locktest.Options{}, func(w *world) {
 			w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, fault)
 			began := time.Now()
-			_, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
-			fails(w, err, lock.ErrUnsupported, says, "server is not supported")
+			fails(w, second(lock.Dial(w.ctx, w.Servers(), w.options("a")...)), lock.ErrUnsupported, says, "server is not supported")
 			a := w.dial("a", lock.WithUnsafeServer())
 			for range 2 {
 				fails(w, second(a.Mutex("x").Lock(w.ctx)), lock.ErrUnsupported, says, "server is not supported")
@@ -161,26 +156,6 @@ func TestServerWithoutTransactions(t *testing.T) {
 			atMost(w, "it took", time.Since(began), time.Second)
 		})
 	}
-}
-
-// TestResultsMissingOnce: if a server has returned results before, a reply without results counts
-// as lost, and Lock succeeds.
-func TestResultsMissingOnce(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		w.unlock(w.lock(a, "x"))
-		missing := 0
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Op == "multi" && missing == 0 {
-				missing++
-				return locktest.Fault{NoResults: true}
-			}
-			return locktest.Fault{}
-		})
-		h, err := a.Mutex("x").Lock(w.ctx)
-		mustBeTrue(t, err == nil && missing == 1, "Lock = %v after %d replies without results", err, missing)
-		w.finish(h)
-	})
 }
 
 // TestServersThatLimitRequestSize: servers accept 50 kB at once. Two hundred entries with long names
@@ -252,4 +227,239 @@ func TestAnswersHaveMeanings(t *testing.T) {
 			w.empty() // the retry has deleted the entry
 		})
 	}
+}
+
+// busy locks and unlocks 50 times, so that the client has seen more transactions than the servers
+// have after they lose their data.
+func (w *world) busy(c *lock.Client) {
+	w.Helper()
+	for range 50 {
+		w.unlock(w.lock(c, "busy"))
+	}
+}
+
+// TestServerThatLostItsData: servers that have lost their data refuse a client that has seen more
+// transactions. Check returns ErrUnavailable, with the lost data among the possible causes. The
+// client starts a new session after the session timeout, and no longer uses what it knew of the servers'
+// clock before. Holds whose entries are gone end.
+func TestServerThatLostItsData(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		subtest(t, fmt.Sprint("members ", members), locktest.Options{Members: members}, func(w *world) {
+			a, quiet := w.dial("a"), w.dial("quiet") // which makes no request that tells it the time
+			w.busy(a)
+			w.busy(quiet)
+			held := w.lock(a, "held")
+			idle := w.dial("idle")
+			waiting := w.queue(w.ctx, idle, "held")
+			session, before := a.Session(), admin.New(quiet).Estimate()
+
+			begun := time.Now()
+			w.Forget()
+			time.Sleep(sessionTimeout * 2 / 3)
+			fails(w, a.Check(), lock.ErrUnavailable, "port for TLS", "maxClientCnxns", "it has lost its data")
+			w.unlock(w.lock(a, "x"))
+			inRange(w, "the client came back after", time.Since(begun), sessionTimeout, 2*sessionTimeout)
+			w.ok(a.Check())
+			isTrue(w, a.Session() != session, "the session is still %#x", session)
+			w.until("the quiet client is back", func() bool { return quiet.Check() == nil })
+			now := admin.New(quiet).Estimate()
+			isTrue(w, now.Resets > before.Resets && now.Zxid < before.Zxid, "the client still knows %+v, before %+v", now, before)
+			w.until("the hold whose entry is gone has ended", func() bool { return held.Err() != nil })
+			mustBe(w, held.Err(), lock.ErrRemoved)
+			w.unlock(w.await(waiting).hold)
+			isTrue(w, strings.Contains(w.logged(), "no server answers for the session"), "the log does not tell of the new session")
+		})
+	}
+}
+
+// TestServerThatRefusesForAWhile: a server that refuses the session for less than the session
+// timeout does not cost the client its session. If servers refuse the client after one of them has answered
+// that its session has expired, Check returns ErrUnavailable until a server accepts it.
+func TestServerThatRefusesForAWhile(t *testing.T) {
+	each(t, "after the session", bools, func(w *world, after bool) {
+		var refuses atomic.Bool
+		var a *lock.Client
+		a = w.dial("a", w.detour("a", &impostor{leaves: true}, func() bool { return refuses.Load() && (!after || a.Session() == 0) }))
+		w.busy(a)
+		session := a.Session()
+		refuses.Store(true)
+		if after {
+			w.ExpireLabel("a")
+			time.Sleep(sessionTimeout / 4)
+			equal(w, "session", a.Session(), 0)
+			w.ok(a.Check())
+			time.Sleep(sessionTimeout)
+			fails(w, a.Check(), lock.ErrUnavailable, "maxClientCnxns")
+		} else {
+			w.Cut("a")
+			time.Sleep(sessionTimeout / 2)
+		}
+		refuses.Store(false)
+		w.unlock(w.lock(a, "x"))
+		w.ok(a.Check())
+		equal(w, "whether it is the same session", a.Session() == session, !after)
+	})
+}
+
+// TestDataLostBehindASessionThatEnded: a client whose session has just ended has seen no
+// transaction in the next one, so servers that have lost their data accept it. The client does not
+// mistake a live entry for one of an earlier term, and does not purge it.
+func TestDataLostBehindASessionThatEnded(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.busy(a)
+		w.StepClock(time.Minute) // a new term begins
+		w.busy(a)
+		time.Sleep(2 * time.Second) // until the parent is deleted
+		w.ExpireLabel("a")
+		time.Sleep(sessionTimeout + 4*ttl) // longer than a lease since the term began
+		w.Forget()
+		b := w.dial("b")
+		h := w.lock(b, "x")
+		time.Sleep(sessionTimeout)
+		gone, err := admin.New(a).Purge(w.ctx, h.EntryPath(), lock.Policy{TTL: ttl, Grace: ttl / 4})
+		isTrue(w, !gone && err == nil, "a living entry was purged: %v, %v", gone, err)
+		isTrue(w, !strings.Contains(w.logged(), "no server answers for the session"), "the servers have refused the client: this shows nothing")
+		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		w.alive(h)
+		w.unlock(h)
+	})
+}
+
+// TestLeaderAfterDataLostUnseen: the servers have lost their data, and then made more transactions
+// than before. So they accept an observer that was connected before. The observer sees the new
+// leader.
+func TestLeaderAfterDataLostUnseen(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		busy := func(label string) {
+			z := w.raw(label)
+			w.create(z, "/"+label, "", 0)
+			for range 100 {
+				w.set(z, "/"+label, nil)
+			}
+		}
+		observer := w.dial("observer")
+		busy("before")
+		w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+		seen := w.observe(w.ctx, observer)
+		w.ok(errors.Join(w.Partition("observer"), w.Partition("a")))
+		time.Sleep(sessionTimeout + 2*ttl)
+		w.Forget()
+		b := w.campaign(w.ctx, w.dial("b"), "b")
+		busy("since")
+		busy("later")
+		w.leads(b, "b")
+		w.Heal("observer")
+		w.until("the new leader is shown", func() bool { all := seen.values(); return len(all) > 0 && all[len(all)-1] == "b" })
+		isTrue(w, !strings.Contains(w.logged(), "no server answers for the session"), "the servers have refused the client: this shows nothing")
+		w.Heal("a")
+	})
+}
+
+// TestDataLostUnderADeniedSample: servers have lost their data, and their clock was set back. A client
+// that an ACL forbids to sample the clock does not take over a live hold because of its old sample.
+func TestDataLostUnderADeniedSample(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.busy(a)
+		time.Sleep(2 * time.Second) // until the parent is deleted
+		w.ExpireLabel("a")
+		time.Sleep(sessionTimeout)
+		w.Forget()
+		w.StepClock(-time.Hour)
+		h := w.lock(w.dial("b"), "d/x")
+		w.setACL(w.raw("admin"), lock.DefaultRoot, zk.WorldACL(zk.PermRead))
+		ticket := w.ticket(h)
+		ch := start(func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket) })
+		time.Sleep(3 * ttl)
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		fails(w, w.outcome(ch).err, lock.ErrRemoved)
+	})
+}
+
+// TestWaitWithoutWatch: a client's watches are lost while its session continues. A waiter behind a hold enters
+// in time after the unlock, and no later than if the holder had crashed; behind an entry of another library,
+// which has no lease that could end, in time after its deletion, also if it barges.
+func TestWaitWithoutWatch(t *testing.T) {
+	const soon, slowly = time.Second, 2 * time.Minute
+	for _, loss := range []struct {
+		name          string
+		refused, cut  bool
+		own, borrowed time.Duration // longest time until the client notices, by its connection
+	}{
+		{"connection lost", false, true, soon, soon},
+		{"connection lost, setWatches refused", true, true, soon, slowly},
+		{"lost by the server", false, false, slowly, slowly},
+	} {
+		for own, most := range map[bool]time.Duration{true: loss.own, false: loss.borrowed} {
+			each(t, fmt.Sprintf("%s, own %v,", loss.name, own), []string{"queues", "foreign", "foreign, barges"}, func(w *world, how string) {
+				a, z := w.clientOn(!own, "a"), w.raw("other")
+				w.unlock(w.lock(a, "y"))
+				var end func()
+				m, limit := a.Mutex("x"), most
+				if how == "queues" {
+					h := w.lock(w.dial("b"), "x")
+					end, limit = func() { w.unlock(h) }, min(most, ttl+grace+time.Second)
+				} else {
+					w.create(z, "/locks/x", "", 0)
+					path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+					end = func() { w.remove(z, path) }
+				}
+				if how == "foreign, barges" {
+					m = m.WithBarging()
+				}
+				ch := start(func() (*lock.Hold, error) { return m.Lock(w.ctx) })
+				w.waits(ch)
+				if loss.refused {
+					w.faults(func(r locktest.Request) bool { return r.Op == "setWatches" }, locktest.Fault{Code: codeThrottled})
+				}
+				if before := a.Session(); loss.cut {
+					w.Cut("a")
+					time.Sleep(3 * time.Second)
+					mustBeTrue(w, a.Session() == before, "the session has ended: the test does not show what it means to")
+				} else {
+					w.LoseWatches("a")
+				}
+				end()
+				w.unlock(w.inTime(ch, limit))
+			})
+		}
+	}
+}
+
+// TestIdleBorrowedConnectionSeesOutages: an idle client on a borrowed connection knows of outages
+// when it judges entries. It does not purge the entries of clients that could not renew during the
+// outage.
+func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]func(w *world){
+		"servers stopped": func(w *world) {
+			w.Stop(w.Servers()[0])
+			time.Sleep(ttl * 3 / 4)
+			w.Start(w.Servers()[0])
+		},
+		"sessions ended": func(w *world) {
+			time.Sleep(ttl * 3 / 4)
+			w.ExpireLabel("idle")
+		},
+	}, func(w *world, away func(w *world)) {
+		a, b, idle := w.dial("a"), w.dial("b"), w.borrow("idle")
+		w.unlock(w.lock(idle, "y")) // the client learns the time
+		time.Sleep(ttl)
+		h := w.lock(a, "x")
+		waiting := w.queue(w.ctx, b, "x")
+		w.kill("a")
+		w.kill("b")
+		away(w)
+		time.Sleep(4 * time.Second) // go-zookeeper has a new session, but the idle client made no request
+		ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
+		time.Sleep(time.Second)
+		w.Heal("a")
+		w.Heal("b")
+		w.unlock(w.await(waiting).hold)
+		w.unlock(w.await(ch).hold)
+		atMost(w, "entries of waiters that were coming back, and were deleted", b.Stats().Requeued, 0)
+		h.Unlock()
+	})
 }
