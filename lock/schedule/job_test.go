@@ -957,6 +957,24 @@ func TestUnusableRecord(t *testing.T) {
 	}
 }
 
+// TestDamagedDuringTheRun: if the record is damaged when a run ends, the hold is given back at once, and Run ends.
+func TestDamagedDuringTheRun(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		j := w.job(w.dial("a"), schedule.Options{})
+		ended := make(chan error)
+		go func() { ended <- j.Run(w.Ctx, w.note("a", time.Second)) }()
+		time.Sleep(time.Minute + time.Second/2)
+		if _, err := w.Plain("other", time.Minute, zk.NewDNSHostProvider()).Set(schedule.DefaultPath+"/nightly/export", []byte("x"), -1); err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustSay(t, <-ended, "not the record of a job")
+		if ran := time.Since(begun); ran > time.Minute+2*time.Second {
+			t.Errorf("Run ended %v after the tick", ran-time.Minute)
+		}
+	})
+}
+
 func TestList(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")
@@ -1047,6 +1065,7 @@ func TestErrorThatPasses(t *testing.T) {
 func TestInvalid(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")
+		var none context.Context
 		for says, err := range map[string]error{
 			"client nil: must come from lock.Dial":        second(schedule.New(nil, "a", minutely, schedule.Options{})),
 			"schedule nil: must not be nil":               second(schedule.New(c, "a", nil, schedule.Options{})),
@@ -1062,6 +1081,7 @@ func TestInvalid(t *testing.T) {
 			`missed "never": must be one of skip, last`:   second(schedule.ParseMissed("never")),
 			`overlap "never": must be one of wait, skip,`: second(schedule.ParseOverlap("never")),
 			"function nil: must not be nil":               w.job(c, schedule.Options{}).Run(w.Ctx, nil),
+			"context <nil>: must not be nil":              w.job(c, schedule.Options{}).Run(none, w.note("a", 0)),
 		} {
 			bubble.MustBe(t, err, lock.ErrInvalid)
 			bubble.MustSay(t, err, says)

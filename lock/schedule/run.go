@@ -49,7 +49,7 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 	defer runs.Wait()
 	for {
 		err := j.loop(ctx, f, false, &runs)
-		if ctx.Err() != nil || !admin.Mends(err) || errors.Is(err, ErrNoTick) || errors.Is(err, errFormat) {
+		if !mends(err) || ctx.Err() != nil {
 			return err
 		}
 		j.tree.Log().Warn().Err(err).Str("job", j.name).Stringer("after", againAfter).Msg("no tick of the job was taken; tried again")
@@ -127,7 +127,12 @@ func (j *Job) loop(ctx context.Context, f Func, once bool, runs *sync.WaitGroup)
 	}
 }
 
-// passes reports whether another try may succeed after the error.
+// mends reports whether another try may succeed after the error.
+func mends(err error) bool {
+	return admin.Mends(err) && !errors.Is(err, ErrNoTick) && !errors.Is(err, errFormat)
+}
+
+// passes reports whether another try may succeed at once after the error.
 func passes(err error) bool {
 	return errors.Is(err, errAgain) || errors.Is(err, lock.ErrInDoubt) || errors.Is(err, lock.ErrUnavailable)
 }

@@ -204,7 +204,7 @@ func (t *Turn) record(run *Run) error {
 		err := t.recordOnce(ctx, run)
 		switch {
 		case err == errChanged:
-		case err == nil || ctx.Err() != nil || !admin.Mends(err) || failed == 60:
+		case err == nil || ctx.Err() != nil || !mends(err) || failed == 60:
 			return err
 		case !errors.Is(err, lock.ErrUnavailable):
 			failed++
