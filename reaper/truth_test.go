@@ -2,7 +2,9 @@ package reaper_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -247,6 +249,45 @@ func TestDaemonTriesAgain(t *testing.T) {
 			if !mended.Load() || d.Monitor().Status().Sweeps == 0 {
 				t.Errorf("status %+v", d.Monitor().Status())
 			}
+		})
+	}
+}
+
+// TestDaemonAfterAFailedDial: if a server fails while lock.Dial checks it, or a quota is exceeded, a daemon
+// retries. If dial itself fails, for example because there is no file with a password, the daemon ends.
+func TestDaemonAfterAFailedDial(t *testing.T) {
+	_, missing := os.Open("/no/such/file")
+	for name, test := range map[string]struct {
+		code int32
+		err  error
+	}{"the server fails": {code: -1}, "a quota is exceeded": {code: -125}, "no file": {err: missing}, "refused": {err: lock.ErrDenied}} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := time.Now()
+				w.Intercept(func(r locktest.Request) locktest.Fault {
+					if r.Op == "multi" && time.Since(begun) < time.Minute {
+						return locktest.Fault{Code: test.code}
+					}
+					return locktest.Fault{}
+				})
+				d, err := reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
+					if test.err != nil {
+						return nil, fmt.Errorf("read the configuration: %w", test.err)
+					}
+					return lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
+				}, reaper.Options{Policies: w.policies()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
+				defer cancel()
+				if err := d.Run(ctx); !errors.Is(err, test.err) {
+					t.Errorf("Run: %v, want %v", err, test.err)
+				}
+				if swept := d.Monitor().Status().Sweeps > 0; swept == (test.err != nil) {
+					t.Errorf("swept: %v", swept)
+				}
+			})
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // Mends reports whether another try may succeed after the error of a call, without a change to the program,
@@ -21,6 +22,10 @@ func Mends(err error) bool {
 		lock.ErrInvalid, lock.ErrClosed, lock.ErrDenied, lock.ErrKind, lock.ErrForeign, lock.ErrUnsupported,
 	}, func(final error) bool { return errors.Is(err, final) })
 }
+
+// Answered reports whether err is a server's refusal of a request, and not for example an error of the
+// caller's own code.
+func Answered(err error) bool { return zkconn.OutcomeOf(Answer(err)) == zkconn.Refused }
 
 // Log returns the client's log.
 func (t Tree) Log() *zerolog.Logger { return &t.c.Log }
