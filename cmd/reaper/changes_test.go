@@ -67,7 +67,8 @@ func refusalEnds(t *testing.T, wrong, next func(file string) error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{program: p, log: zerolog.Nop(), began: cfg, ended: make(chan *root)}
+	logged := make(told, 1)
+	d := &daemon{program: p, log: zerolog.New(logged), began: cfg, ended: make(chan *root)}
 	r, err := d.newRoot(cfg.Each()[0])
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +82,10 @@ func refusalEnds(t *testing.T, wrong, next func(file string) error) {
 	following.Go(func() { d.follow(ctx, p.changes.C) })
 	refused := func(want bool) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); (r.daemon.Monitor().Status().Refused != nil) != want; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
+		for late := time.After(time.Minute); (r.daemon.Monitor().Status().Refused != nil) != want; {
+			select {
+			case <-logged: // after each change
+			case <-late:
 				t.Fatalf("refused: %v, want %v", !want, want)
 			}
 		}
@@ -98,4 +101,15 @@ func refusalEnds(t *testing.T, wrong, next func(file string) error) {
 		t.Fatal(err)
 	}
 	refused(false)
+}
+
+// told is a log that becomes readable when it has got a line.
+type told chan struct{}
+
+func (l told) Write(line []byte) (int, error) {
+	select {
+	case l <- struct{}{}:
+	default:
+	}
+	return len(line), nil
 }

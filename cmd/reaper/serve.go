@@ -103,10 +103,10 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 				err = d.reload(ctx, why)
 			}
 			if err != nil && ctx.Err() == nil {
-				d.log.Error().Err(err).Str("why", why).Msg("the new configuration is refused; the one before stays in force")
 				for _, r := range d.roots {
 					r.daemon.Monitor().Refuse(err)
 				}
+				d.log.Error().Err(err).Str("why", why).Msg("the new configuration is refused; the one before stays in force")
 			}
 		}
 	}
