@@ -356,3 +356,31 @@ func TestCopiedNumberIsPassed(t *testing.T) {
 		w.finish(w.expect(ch).hold)
 	})
 }
+
+// TestCopiedNumberIsOwn: no client enters beside a copied entry although its own entry gets the same
+// number: the two names differ, so they do not collide.
+func TestCopiedNumberIsOwn(t *testing.T) {
+	takings := func(c *lock.Client) (all, one map[string]taking) {
+		rw, sem := c.RWMutex("x"), c.Semaphore("x", 3)
+		return map[string]taking{"write": rw.Lock, "permits": permits(sem, 3)}, map[string]taking{"write": rw.RLock, "permits": permits(sem, 1)}
+	}
+	each(t, "held", []string{"write", "permits"}, func(w *world, what string) {
+		a, z := w.dial("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace})), w.raw("the tool")
+		all, _ := takings(a)
+		h := w.take(all[what])
+		copied := h.EntryPath()[:len(h.EntryPath())-10] + "0000001001"
+		w.create(z, copied, string(w.node(h.EntryPath()).Data), 0)
+		w.setSequence("x", 1000)
+		w.unlock(h)
+		var line []<-chan taken
+		for i := range 3 {
+			_, one := takings(w.dial(fmt.Sprint("c", i)))
+			line = append(line, w.join("x", one[what]))
+		}
+		time.Sleep(time.Second)
+		w.waits(line...)
+		w.remove(z, copied)
+		time.Sleep(time.Second)
+		w.finish(w.expect(line[0]).hold, w.expect(line[1]).hold, w.expect(line[2]).hold)
+	})
+}

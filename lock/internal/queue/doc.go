@@ -278,6 +278,7 @@
 //
 // A tool may copy a parent with its entries. The new parent counts from 0, so its counter, which each
 // list returns, may be at or below the number of a copied entry. Such an entry is older than all
-// entries created there, so a list has it first (copiedFirst). A join that would get its number is
-// refused, and waits for the entry (collided).
+// entries created there, so a list has it first (copiedFirst). A join that would get its number and
+// its prefix is refused, and waits for the entry (collided). A join that gets its number with another
+// prefix knows by the number that the entry is copied (isCopied).
 package queue

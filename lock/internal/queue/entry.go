@@ -88,6 +88,7 @@ func (d *draft) entryAt(path string, czxid int64, created lease.Created) *Entry 
 	terms := c.Terms
 	terms.Attempt, created.Acquired = d.attempt, d.acquired
 	e.Init(c.Keeper, e, path, terms, created)
+	c.own = e.Name()
 	return e
 }
 

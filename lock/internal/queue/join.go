@@ -162,7 +162,7 @@ func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 // gone.
 func (a *all) join(ctx context.Context) error {
 	for _, j := range a.each {
-		j.p, j.lastRead, j.anchorless, j.denied = position{}, "", "", false
+		j.p, j.own, j.lastRead, j.anchorless, j.denied = position{}, znode.Name{}, "", "", false
 	}
 	a.refusals = 0
 	defer a.unguard()

@@ -23,6 +23,7 @@ type view struct {
 	trouble error                // see [Blocked.Trouble]
 	known   map[string]*sighting // the last sighting of each entry that was read and is still listed, by name
 
+	own     znode.Name      // the entry that this contender has created; zero: none
 	counter int32           // of the parent, when it was last listed: the sequence of the next entry
 	copied  map[string]bool // copied entries, by name, see copiedFirst
 
@@ -82,13 +83,19 @@ func (v *view) contenders(children []string, stat *zk.Stat) []znode.Name {
 	return names
 }
 
-// copiedFirst moves copied entries (see [znode.Name.Copied]) to the front: no contender enters ahead
-// of one. It remembers them, because the counter may pass their numbers.
+// isCopied reports whether n is a copied entry, see [znode.Name.Copied]. The counter gives each number
+// once, except at its end. So another entry with the number of this contender's own is copied, too.
+func (v *view) isCopied(n znode.Name) bool {
+	return n.Copied(v.counter) || v.own.Ours() && n.Seq == v.own.Seq && n.Node != v.own.Node && n.Copied(v.own.Seq)
+}
+
+// copiedFirst moves copied entries to the front: no contender enters ahead of one. It remembers them,
+// because the counter may pass their numbers.
 func (v *view) copiedFirst(names []znode.Name) {
 	known := v.copied
 	v.copied = map[string]bool{}
 	for _, n := range names {
-		if n.Copied(v.counter) || known[n.Node] {
+		if v.isCopied(n) || known[n.Node] {
 			v.copied[n.Node] = true
 		}
 	}
