@@ -68,15 +68,11 @@ func TestGivesAFewAtATime(t *testing.T) {
 			ending += n
 			most = max(most, ending)
 		}
-		stop := w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
-			c := w.began("a", ctx, s)
-			defer w.ended(c)
-			<-ctx.Done()
+		stop := w.start(w.dial("a"), w.work("a", func(ctx context.Context, s shard.Owned) {
 			count(1)
 			time.Sleep(time.Second)
 			count(-1)
-			return nil
-		})
+		}))
 		w.mustOwn(10*time.Second, "map[a:16]")
 		w.start(w.dial("b"), w.work("b"))
 		w.mustOwn(30*time.Second, "map[a:8 b:8]")
@@ -141,18 +137,14 @@ func TestDeath(t *testing.T) {
 func TestNoReturn(t *testing.T) {
 	simulate(t, 8, func(w *world) {
 		release := make(chan struct{})
-		w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
-			c := w.began("a", ctx, s)
-			defer w.ended(c)
-			<-ctx.Done()
+		w.start(w.dial("a"), w.work("a", func(ctx context.Context, s shard.Owned) {
 			if s.Index >= 4 {
 				<-release
 			}
 			if cause := context.Cause(ctx); !errors.Is(cause, shard.ErrMoved) {
 				t.Errorf("the context ended by %v", cause)
 			}
-			return nil
-		})
+		}))
 		w.mustOwn(10*time.Second, "map[a:8]")
 		w.start(w.dial("b"), w.work("b"))
 		time.Sleep(40 * time.Second)
@@ -169,15 +161,11 @@ func TestNoReturn(t *testing.T) {
 func TestOneThatHangs(t *testing.T) {
 	simulate(t, 8, func(w *world) {
 		release := make(chan struct{})
-		w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
-			c := w.began("a", ctx, s)
-			defer w.ended(c)
-			<-ctx.Done()
+		w.start(w.dial("a"), w.work("a", func(ctx context.Context, s shard.Owned) {
 			if s.Index == 7 { // the first one to be given back
 				<-release
 			}
-			return nil
-		})
+		}))
 		w.mustOwn(10*time.Second, "map[a:8]")
 		w.start(w.dial("b"), w.work("b"))
 		w.mustOwn(20*time.Second, "map[a:7]")
@@ -193,14 +181,10 @@ func TestLost(t *testing.T) {
 		release := make(chan struct{})
 		causes := make(chan error, 2)
 		c := w.dial("a")
-		w.start(c, func(ctx context.Context, s shard.Owned) error {
-			call := w.began("a", ctx, s)
-			defer w.ended(call)
-			<-ctx.Done()
+		w.start(c, w.work("a", func(ctx context.Context, s shard.Owned) {
 			causes <- context.Cause(ctx)
 			<-release
-			return nil
-		})
+		}))
 		w.mustOwn(10*time.Second, "map[a:2]")
 		if err := admin.New(c).Delete(w.Ctx, []admin.Deletion{{Path: w.contender(group + "/1"), Version: -1}}); err != nil {
 			t.Fatal(err)

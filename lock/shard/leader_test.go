@@ -87,15 +87,11 @@ func TestBlockedLeader(t *testing.T) {
 	simulate(t, 8, func(w *world) {
 		var blocked atomic.Bool
 		release := make(chan struct{})
-		stop := w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
-			c := w.began("a", ctx, s)
-			defer w.ended(c)
-			<-ctx.Done()
+		stop := w.start(w.dial("a"), w.work("a", func(ctx context.Context, s shard.Owned) {
 			if blocked.CompareAndSwap(false, true) {
 				<-release
 			}
-			return nil
-		})
+		}))
 		time.Sleep(time.Second)
 		w.start(w.dial("b"), w.work("b"))
 		w.mustOwn(30*time.Second, "map[a:4 b:4]")

@@ -152,12 +152,16 @@ func (w *world) ended(c *call) {
 	}
 }
 
-// work returns a function that is checked, and lasts until its context ends.
-func (w *world) work(member string) shard.Func {
+// work returns a function that is checked, and lasts until its context ends, and then until last has
+// returned.
+func (w *world) work(member string, last ...func(context.Context, shard.Owned)) shard.Func {
 	return func(ctx context.Context, s shard.Owned) error {
 		c := w.began(member, ctx, s)
 		defer w.ended(c)
 		<-ctx.Done()
+		for _, f := range last {
+			f(ctx, s)
+		}
 		return nil
 	}
 }
