@@ -252,7 +252,8 @@ func (g *Group) observe() error {
 		case p != nil:
 			if g.plan.gives(p, g.me.ID) {
 				// A round trip, whatever it returns: owners whose functions return at once leave meanwhile.
-				// Otherwise their leaves and the joins here refuse each other's transactions.
+				// Otherwise their leaves and the joins here refuse each other's transactions. In an outage it
+				// waits, as the joins would.
 				_, _, _ = g.tree.Get(g.ctx, g.tree.Path(g.election.Name()))
 			}
 			g.mu.Lock()
