@@ -129,7 +129,7 @@ func Join(ctx context.Context, locks *lock.Client, group string, shards int, opt
 func join(ctx context.Context, locks *lock.Client, group string, shards int, f Func, opts Options) (*Group, error) {
 	g, err := newGroup(ctx, locks, group, shards, f, opts)
 	if err == nil {
-		err = g.admit(ctx)
+		err = g.persist(ctx, "group of shards not read; tried again", func() error { return g.admit(ctx) })
 	}
 	if err != nil {
 		return nil, err
@@ -223,15 +223,7 @@ func (g *Group) number(theirs int, of string) error {
 
 // follow takes note of each new plan, until the membership ends.
 func (g *Group) follow() {
-	for {
-		err := g.observe()
-		if g.ctx.Err() != nil || !mends(err) {
-			g.fail(err)
-			return
-		}
-		g.opts.Log.Warn("plan of shards not read; tried again", "error", err)
-		sleep(g.ctx, time.Second)
-	}
+	g.fail(g.persist(g.ctx, "plan of shards not read; tried again", g.observe))
 }
 
 // observe takes note of each new plan, until an error.

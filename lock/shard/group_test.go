@@ -368,7 +368,7 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// TestErrorThatPasses: an error of the servers that can pass ends no membership.
+// TestErrorThatPasses: an error of the servers that can pass ends no membership, and no attempt to join.
 func TestErrorThatPasses(t *testing.T) {
 	for name, fault := range map[string]struct {
 		op   string
@@ -383,8 +383,12 @@ func TestErrorThatPasses(t *testing.T) {
 					}
 					return locktest.Fault{}
 				})
-				w.start(w.dial("a"), w.work("a"))
-				w.start(w.dial("b"), w.work("b"))
+				a, b := w.dial("a"), w.dial("b")
+				fails.Store(true)
+				w.start(a, w.work("a"))
+				w.start(b, w.work("b"))
+				time.Sleep(ttl / 2)
+				fails.Store(false)
 				w.mustOwn(20*time.Second, "map[a:1 b:1]")
 				fails.Store(true)
 				time.Sleep(ttl / 2)

@@ -15,22 +15,36 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// candidacy keeps this member a candidate until it leaves, and leads when it is elected.
+// candidacy keeps this member a candidate until it leaves.
 func (g *Group) candidacy() {
 	for g.campaign.Err() == nil {
-		leadership, err := g.election.Campaign(g.campaign, encode(g.me, nil))
-		if err == nil {
-			err = g.lead(leadership)
-			_ = leadership.Resign() // the client logs an error; the entry then expires
-		}
-		switch {
-		case err == nil || g.campaign.Err() != nil:
-		case mends(err):
-			g.opts.Log.Warn("no candidate for a moment", "error", err)
-			sleep(g.campaign, time.Second)
-		default:
+		err := g.persist(g.campaign, "no candidate for a moment", g.stand)
+		if err != nil && g.campaign.Err() == nil {
 			g.fail(err)
 		}
+	}
+}
+
+// stand waits until this member is elected, and leads.
+func (g *Group) stand() error {
+	leadership, err := g.election.Campaign(g.campaign, encode(g.me, nil))
+	if err != nil {
+		return err
+	}
+	err = g.lead(leadership)
+	_ = leadership.Resign() // the client logs an error; the entry then expires
+	return err
+}
+
+// persist calls f until it succeeds, its error is one that waiting cannot mend, or ctx ends.
+func (g *Group) persist(ctx context.Context, warning string, f func() error) error {
+	for {
+		err := f()
+		if err == nil || !mends(err) || ctx.Err() != nil {
+			return err
+		}
+		g.opts.Log.Warn(warning, "error", err)
+		sleep(ctx, time.Second)
 	}
 }
 
