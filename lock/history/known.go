@@ -128,16 +128,16 @@ func (m *Machine) resume(zxid int64, n *txnlog.Node) {
 func (m *Machine) dispute(t *txnlog.Txn) {
 	for i := range t.Ops {
 		op := &t.Ops[i]
-		paths := append(slices.Clone(op.Ended), op.Path)
-		if op.Kind == txnlog.OpCloseSession {
-			paths = append(paths, m.owned(t.Session)...) // the server's release may not log them
+		paths := []string{op.Path}
+		switch op.Kind {
+		case txnlog.OpCloseSession:
+			paths = m.ending(t.Session, op)
+		case txnlog.OpCheck:
+			continue
 		}
 		for _, path := range paths {
-			if path == "" || !m.Keep(path) || op.Kind == txnlog.OpCheck {
-				continue
-			}
 			name, ok := m.name(path)
-			if !ok {
+			if !ok || !m.Keep(path) {
 				continue
 			}
 			lock, node := split(name)
@@ -151,18 +151,6 @@ func (m *Machine) dispute(t *txnlog.Txn) {
 			}
 		}
 	}
-}
-
-// owned returns the paths of the entries that end with the session.
-func (m *Machine) owned(session int64) (paths []string) {
-	for _, q := range m.ephemeral() {
-		for _, c := range q.entries {
-			if c.owner == session {
-				paths = append(paths, m.o.Root+"/"+q.name+"/"+c.Node)
-			}
-		}
-	}
-	return paths
 }
 
 // contradicted returns the lock whose node the transaction writes as of another generation, which only a new

@@ -206,10 +206,7 @@ func (m *Machine) delete(path string) {
 		return
 	}
 	if i := q.find(node); i >= 0 {
-		m.emitEnd(q, q.entries[i], false)
-		q.remove(i)
-		m.touch(q)
-		m.forget(q)
+		m.end(q, i, false)
 	} else if _, ok := znode.Parse(node); ok && q.data != 0 && q.sure() {
 		m.restored(q)
 	}
@@ -217,48 +214,44 @@ func (m *Machine) delete(path string) {
 
 // closed handles a session that has ended, and its nodes.
 func (m *Machine) closed(op *txnlog.Op) {
-	for _, path := range op.Ended {
-		name, ok := m.name(path)
-		if !ok {
-			continue
-		}
+	for _, path := range m.ending(m.txn.Session, op) {
+		name, _ := m.name(path)
 		lock, node := split(name)
 		if q := m.locks[lock]; q != nil {
-			m.end(q, q.find(node))
-		}
-	}
-	if op.Ended == nil && m.mortal { // the server's release does not log the nodes
-		for _, q := range m.ephemeral() {
-			for i := len(q.entries) - 1; i >= 0; i-- {
-				if q.entries[i].owner == m.txn.Session {
-					m.end(q, i)
-				}
+			if i := q.find(node); i >= 0 {
+				m.end(q, i, true)
 			}
 		}
 	}
 	delete(m.sessions, m.txn.Session)
 }
 
-// end emits the end of entry i, whose session has ended, and removes the entry. If i is -1, it does
-// nothing.
-func (m *Machine) end(q *queue, i int) {
-	if i < 0 {
-		return
+// ending returns the paths of the nodes that end with a session, in its last transaction. Some releases of
+// the server do not log them.
+func (m *Machine) ending(session int64, op *txnlog.Op) []string {
+	paths := op.Ended
+	if paths != nil || !m.mortal {
+		return paths
 	}
-	m.emitEnd(q, q.entries[i], true)
+	for _, q := range m.locks {
+		if q.ephemeral == 0 {
+			continue
+		}
+		for _, c := range q.entries {
+			if c.owner == session {
+				paths = append(paths, m.o.Root+"/"+q.name+"/"+c.Node)
+			}
+		}
+	}
+	return paths
+}
+
+// end emits the end of entry i, and removes the entry. closed: its session has ended.
+func (m *Machine) end(q *queue, i int, closed bool) {
+	m.emitEnd(q, q.entries[i], closed)
 	q.remove(i)
 	m.touch(q)
 	m.forget(q)
-}
-
-// ephemeral returns the locks with entries that end with a session.
-func (m *Machine) ephemeral() (all []*queue) {
-	for _, q := range m.locks {
-		if q.ephemeral > 0 {
-			all = append(all, q)
-		}
-	}
-	return all
 }
 
 // forget drops a lock that has no entries and whose node the log has not shown.
