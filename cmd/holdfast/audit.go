@@ -219,7 +219,7 @@ func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool
 		fmt.Fprintln(&b, "not judged: the order of the contenders of locks from before the log, which begins in the middle, or from before a gap or a restore")
 	}
 	for _, zxid := range f.Restored {
-		fmt.Fprintf(&b, "0x%x does not fit what was before: the servers' data was replaced, as by a restore through the admin server\n", zxid)
+		fmt.Fprintf(&b, "0x%x does not fit what was before: a log is missing, or the servers' data was replaced, as by a restore through the admin server\n", zxid)
 	}
 	for i, v := range f.Violations {
 		if i == mostViolations {

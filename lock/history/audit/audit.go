@@ -2,7 +2,6 @@ package audit
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -74,7 +73,10 @@ func (a *Audit) Begin(zxid int64, nodes iter.Seq2[txnlog.Node, error]) error {
 			added.wrote(written)
 			added.fill(n.Data)
 		}
-		if added.unseen = n.Lost || n.Mzxid > zxid; added.entry != nil {
+		if added.unseen = n.Lost || n.Mzxid > zxid; !added.unseen {
+			added.next = n.Version + 1
+		}
+		if added.entry != nil {
 			added.entry.czxid = n.Czxid
 		}
 		if n.EphemeralOwner != 0 {
@@ -126,7 +128,7 @@ func (a *Audit) Apply(x *txnlog.Txn) {
 		case txnlog.OpBeginSession:
 			s.open, s.timeout, s.since = true, o.Timeout, a.steady
 		case txnlog.OpCloseSession:
-			for _, p := range slices.AppendSeq(slices.Clone(o.Ended), maps.Keys(s.ephemerals)) {
+			for _, p := range a.ending(x.Session, o) {
 				if a.nodes[p] != nil {
 					a.delete(p, true)
 				}
@@ -138,6 +140,7 @@ func (a *Audit) Apply(x *txnlog.Txn) {
 			a.create(o)
 		case txnlog.OpSetData:
 			a.set(o)
+			a.nodes[o.Path].next = o.Version + 1
 		case txnlog.OpDelete:
 			a.delete(o.Path, false)
 		}

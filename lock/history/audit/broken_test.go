@@ -339,7 +339,11 @@ var broken = []struct {
 	}},
 	{name: "a hold attached to that its owner has", rule: audit.Attach, edit: func(e *editor) int64 {
 		e.cut(e.nth(1, set, "/locks/moved/"))
-		return e.log[e.nth(1, set, "/locks/moved/")].Zxid
+		i := e.nth(1, set, "/locks/moved/")
+		for k := range e.log[i].Ops {
+			e.log[i].Ops[k].Version-- // they follow on the writes that are left
+		}
+		return e.log[i].Zxid
 	}},
 	{name: "an attach that writes once", rule: audit.Attach, edit: func(e *editor) int64 {
 		i := e.nth(2, set, "/locks/moved/")
@@ -617,7 +621,7 @@ func TestDisputedEndOfSession(t *testing.T) {
 }
 
 // TestRestored: a log that contradicts itself has no violation for that. The audit tells where the data
-// was replaced, and does not judge by what was before.
+// was replaced, or transactions are missing, and does not judge by what was before.
 func TestRestored(t *testing.T) {
 	for name, change := range map[string]func(e *editor) int64{
 		"a node created twice": func(e *editor) int64 {
@@ -636,6 +640,16 @@ func TestRestored(t *testing.T) {
 			e.log[i+1].Ops[1].CVersion = again.CVersion
 			return zxid
 		},
+		"a grant after lost transactions": func(e *editor) int64 { // in which the waiter renewed, and the holder left
+			i, end := e.nth(1, set, "/locks/mutex/", "0002"), e.nth(1, del, "/locks/mutex/", "0001")
+			e.log = slices.Delete(e.log, i+1, end+1)
+			return e.log[i+1].Zxid
+		},
+		"an entry that joins after lost ones": func(e *editor) int64 {
+			x := e.log[e.nth(2, create, "/locks/mutex/", "-lock-")]
+			e.op(x, create, "-lock-").CVersion++
+			return x.Zxid
+		},
 		"a held lock's node created": func(e *editor) int64 { // the restored data is from before the hold
 			i := e.nth(1, set, "/locks/mutex/", "0001")
 			x := e.log[e.nth(1, create, "/locks/mutex/anchor")]
@@ -651,6 +665,23 @@ func TestRestored(t *testing.T) {
 		r := judged(e.log, []txnlog.Node{}, audit.Options{Grace: grace})
 		if len(r.Violations) > 0 || len(r.Restored) == 0 || r.Restored[0] != want {
 			t.Errorf("%s: violations %v, restored at %#x; want %#x", name, r.Violations, r.Restored, want)
+		}
+	}
+}
+
+// TestDisputedChild: after a disputed creation below a lock's node the number of its next child is not known.
+func TestDisputedChild(t *testing.T) {
+	for count := range int32(2) {
+		e := edit(t, play(t))
+		i := e.nth(2, create, "/locks/mutex/", "-lock-")
+		last := e.op(e.log[i], create, "-lock-").CVersion
+		e.after(i, e.other, txnlog.Op{Kind: create, Path: "/locks/mutex/sub"})
+		e.log[i+1].Disputed, e.log[i+1].Ops[0].CVersion = true, last+1
+		e.after(i+1, e.other, txnlog.Op{Kind: create, Path: "/locks/mutex/next"})
+		e.log[i+2].Ops[0].CVersion = last + 1 + count
+		e.log = e.log[:i+3]
+		if r := judged(e.log, []txnlog.Node{}, audit.Options{Grace: grace}); len(r.Violations)+len(r.Restored) > 0 {
+			t.Errorf("found %v, restored at %#x", r.Violations, r.Restored)
 		}
 	}
 }

@@ -19,7 +19,8 @@
 //
 // An [Audit] is a state machine: it begins with nodes, and takes each transaction in turn. A violation
 // is only what no valid servers and clients can have written. A transaction that does not fit the log
-// before it, as a restore through the admin server makes them, is none ([Report].Restored).
+// before it, because others are missing, or after a restore through the admin server, is none
+// ([Report].Restored).
 //
 // # Rules
 //

@@ -1,9 +1,7 @@
 package audit
 
 import (
-	"maps"
 	"path"
-	"slices"
 
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -17,9 +15,9 @@ import (
 var _ txnlog.Follower = (*Audit)(nil)
 
 // contradicts reports whether the transaction cannot follow the ones before: it creates a node that is
-// there, deletes, writes or checks one that is not, or creates a child of a lock that counts as an
-// earlier one than the last. Then the servers' data was replaced in between, for example by a restore
-// through the admin server, which the log does not show.
+// there, deletes, writes or checks one that is not, or the version of a node that it writes, or the number
+// of a lock's child that it creates, does not follow on the last. Then the log lacks transactions, or the
+// servers' data was replaced in between, for example by a restore through the admin server.
 func (a *Audit) contradicts(x *txnlog.Txn) bool {
 	changed := map[string]bool{} // the nodes that the transaction creates, or deletes
 	there := func(p string) (exists, known bool) {
@@ -38,6 +36,14 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 			}
 		}
 	}
+	versions := map[string]int32{} // the next ones of the nodes that the transaction writes, and of locks' children
+	follows := func(of string, next, version int32) bool {
+		if after, ok := versions[of]; ok {
+			next = after
+		}
+		versions[of] = version + 1
+		return next == 0 || version <= 0 || version == next
+	}
 	for i := range x.Ops {
 		o := &x.Ops[i]
 		switch o.Kind {
@@ -48,8 +54,11 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 		if exists, known := there(o.Path); known && exists == (o.Kind == txnlog.OpCreate) {
 			return true
 		}
-		up := path.Dir(o.Path)
-		if n, made := a.nodes[up], changed[up]; n != nil && !made && n.lock != nil && o.CVersion > 0 && o.CVersion <= n.lock.created {
+		switch n, up := a.nodes[o.Path], a.nodes[path.Dir(o.Path)]; {
+		case changed[o.Path], changed[path.Dir(o.Path)]: // a new node
+		case o.Kind == txnlog.OpSetData && n != nil && !follows(o.Path, n.next, o.Version):
+			return true
+		case o.Kind == txnlog.OpCreate && up != nil && up.lock != nil && !follows(up.path+"/", up.lock.next, o.CVersion):
 			return true
 		}
 		if o.Kind == txnlog.OpCreate || o.Kind == txnlog.OpDelete {
@@ -61,20 +70,19 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 
 // dispute forgets what a disputed transaction would change, with the locks around it.
 func (a *Audit) dispute(x *txnlog.Txn) {
-	s := a.sessions[x.Session]
-	if s != nil {
+	if s := a.sessions[x.Session]; s != nil {
 		s.timeout = 0 // it may have ended
 	}
 	for i := range x.Ops {
 		o := &x.Ops[i]
-		paths := append(slices.Clone(o.Ended), o.Path)
-		if s != nil && o.Kind == txnlog.OpCloseSession { // the server's release may not log the nodes
-			paths = slices.AppendSeq(paths, maps.Keys(s.ephemerals))
+		paths := []string{o.Path}
+		switch o.Kind {
+		case txnlog.OpCloseSession:
+			paths = a.ending(x.Session, o)
+		case txnlog.OpCheck:
+			continue
 		}
 		for _, p := range paths {
-			if p == "" || o.Kind == txnlog.OpCheck {
-				continue
-			}
 			base := path.Base(p)
 			if _, entry := znode.Parse(base); entry || a.isAnchor(base) {
 				p = path.Dir(p)
@@ -88,14 +96,15 @@ func (a *Audit) isAnchor(base string) bool { _, ok := znode.AnchorOf(base); retu
 
 // forget removes a node and the nodes below it, and hides the node above: it may be there or not.
 func (a *Audit) forget(p string) {
+	if up := a.nodes[path.Dir(p)]; up != nil {
+		if up.hidden = true; up.lock != nil {
+			up.lock.next = 0
+		}
+	}
 	n := a.nodes[p]
 	if n == nil || n.up == nil {
-		if up := a.nodes[path.Dir(p)]; up != nil {
-			up.hidden = true
-		}
 		return
 	}
-	n.up.hidden = true
 	for _, below := range a.below(n) {
 		a.remove(below)
 	}

@@ -80,9 +80,9 @@ type Report struct {
 	From       time.Time // time of the first transaction, by the leader's clock
 	Until      time.Time // time of the last transaction
 	InMiddle   bool      // the log begins in the middle, or has a gap: contenders and permits from before are unknown
-	// Restored has the transactions that contradict the log before them, so that the servers' data must
-	// have been replaced in between, as by a restore through the admin server. There the audit forgets
-	// what was before.
+	// Restored has the transactions that contradict the log before them: others are missing in between, or the
+	// servers' data was replaced, as by a restore through the admin server. There the audit forgets what was
+	// before.
 	Restored []int64
 	Grace    time.Duration
 }

@@ -90,11 +90,11 @@ func (a *Audit) create(o *txnlog.Op) {
 		a.remove(old)
 	}
 	n, _ := a.add(o.Path, o.Data, a.moment())
-	if o.Ephemeral {
+	if n.next = 1; o.Ephemeral {
 		a.own(n, a.txn.Session)
 	}
 	if s := n.up.lock; s != nil {
-		s.created = max(o.CVersion, 0)
+		s.next = o.CVersion + 1 // -1 if the log lacks it
 	}
 	generation, anchor := znode.AnchorOf(path.Base(o.Path))
 	switch s := n.up.lock; {

@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/history/internal/records"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -21,6 +23,7 @@ type node struct {
 	path     string
 	up       *node // the node above
 	children int32
+	next     int32      // the version after the next write; 0: unknown
 	hidden   bool       // its data and its children may be from before the log
 	unseen   bool       // its data is not known: that of the snapshot is missing, or of later
 	foreign  bool       // it has data that is not Holdfast's
@@ -43,7 +46,7 @@ type lockState struct {
 	anchors []anchor   // nearly always one
 	queue   []*node    // contenders, in their order
 	spent   bool       // the counter of its children has reached the end
-	created int32      // number of children that it has ever had; 0: unknown
+	next    int32      // the version of the children after the next creation, which counts all; 0: unknown
 	highest [2]token   // of the grants so far: of all, and of writers
 	lost    []*removal // deletions of granted entries whose leases have not ended
 	job     *job       // nil unless the node is the record of a job
@@ -155,6 +158,16 @@ func (t *tree) session(id int64) *session {
 		t.sessions[id] = s
 	}
 	return s
+}
+
+// ending returns the nodes that end with a session, in its last transaction. Some releases of the server do
+// not log them.
+func (t *tree) ending(session int64, o *txnlog.Op) []string {
+	paths := slices.Clone(o.Ended)
+	if s := t.sessions[session]; s != nil {
+		paths = slices.AppendSeq(paths, maps.Keys(s.ephemerals))
+	}
+	return paths
 }
 
 // fill decodes the data of a node that is neither an entry nor an anchor.

@@ -62,7 +62,8 @@
 //   - How an epoch ended, unless a folder's log goes on with the next one, and its server loaded no
 //     snapshot in between (ProblemEpoch): the next epoch begins with counter 1 whatever the last counter was.
 //   - That a log was taken from the middle of a folder, if it had the last transactions of its epoch and
-//     no other folder has them: the logs around it fit. An audit then finds a restore, or violations.
+//     no other folder has them: the logs around it fit. An audit mostly finds a
+//     later transaction that does not fit, or else violations.
 //   - That the data was replaced: the admin server of 3.9 restores a snapshot into running servers, and
 //     the log goes on as if nothing had been. Only a later transaction that does not fit shows it.
 //   - Of releases before 3.6: which ephemeral nodes a session's end deleted while a snapshot was
