@@ -13,8 +13,8 @@ import (
 )
 
 // Dial makes a client for a [Daemon], which closes it. If the error matches [lock.ErrUnavailable] or
-// [lock.ErrSASL], or is an answer of a server that can pass, such as an exceeded quota, the daemon calls Dial
-// again later. Any other error ends [Daemon.Run].
+// [lock.ErrSASL], or a server failed to do a request, for example because a quota is exceeded, the daemon
+// calls Dial again later. Any other error ends [Daemon.Run].
 type Dial func(context.Context) (*lock.Client, error)
 
 // Daemon is the reaper of one root for a service. It makes its client, waits while ZooKeeper is
@@ -115,7 +115,7 @@ func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 			return locks, nil
 		case ctx.Err() != nil:
 			return nil, nil
-		case !errors.Is(err, lock.ErrUnavailable) && !errors.Is(err, lock.ErrSASL) && !(admin.Answered(err) && admin.Mends(err)):
+		case !errors.Is(err, lock.ErrUnavailable) && !errors.Is(err, lock.ErrSASL) && !admin.ServerFailed(err):
 			return nil, err
 		}
 		d.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -259,8 +260,9 @@ func TestDaemonAfterAFailedDial(t *testing.T) {
 	_, missing := os.Open("/no/such/file")
 	for name, test := range map[string]struct {
 		code int32
-		err  error
-	}{"the server fails": {code: -1}, "a quota is exceeded": {code: -125}, "no file": {err: missing}, "refused": {err: lock.ErrDenied}} {
+		err  error  // of Run
+		node string // that dial reads, too
+	}{"the server fails": {code: -1}, "a quota is exceeded": {code: -125}, "no file": {err: missing}, "refused": {err: lock.ErrDenied}, "no node": {err: zk.ErrNoNode, node: "/missing"}} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(w *world) {
 				begun := time.Now()
@@ -271,10 +273,15 @@ func TestDaemonAfterAFailedDial(t *testing.T) {
 					return locktest.Fault{}
 				})
 				d, err := reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
-					if test.err != nil {
+					if test.err != nil && test.node == "" {
 						return nil, fmt.Errorf("read the configuration: %w", test.err)
 					}
-					return lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
+					c, err := lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
+					if err == nil && test.node != "" {
+						_, _, err = admin.New(c).Get(ctx, test.node)
+						return nil, errors.Join(err, c.Close())
+					}
+					return c, err
 				}, reaper.Options{Policies: w.policies()})
 				if err != nil {
 					t.Fatal(err)

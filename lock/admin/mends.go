@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -23,9 +24,12 @@ func Mends(err error) bool {
 	}, func(final error) bool { return errors.Is(err, final) })
 }
 
-// Answered reports whether err is a server's refusal of a request, and not for example an error of the
-// caller's own code.
-func Answered(err error) bool { return zkconn.OutcomeOf(Answer(err)) == zkconn.Refused }
+// ServerFailed reports whether err [Mends], and is a server's refusal of a request that has no other fault:
+// the server failed, or a quota is exceeded. It is false for all errors of the caller's own code.
+func ServerFailed(err error) bool {
+	answer := Answer(err)
+	return Mends(err) && zkconn.OutcomeOf(answer) == zkconn.Refused && !errors.Is(answer, zk.ErrNoNode) && !errors.Is(answer, zk.ErrNoAuth)
+}
 
 // Log returns the client's log.
 func (t Tree) Log() *zerolog.Logger { return &t.c.Log }
