@@ -232,13 +232,15 @@ func (c *cut) lockAgain() *lock.Hold {
 func tidyAtClose(c *cut) {
 	h := c.lockAgain()
 	c.enter(h)()
+	began := time.Now()
 	c.begin() // a second after the unlock, the parent would go without Close
 	if err := h.Unlock(); !c.lost(err) {
 		c.unlocked(h, err)
 	}
 	c.close()
+	slow := time.Since(began) >= time.Second // Close waits so long for a reply
 	c.end()
-	if !c.isHit() && c.exists(c.root+"/"+c.name) { // a busy server took longer than Close waits: the next client deletes it
+	if slow && !c.isHit() && c.exists(c.root+"/"+c.name) { // the next client deletes it
 		c.unlock(c.lock(c.peer, c.name))
 	}
 }
