@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
-	"log"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,6 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
@@ -94,7 +93,7 @@ const members = "/members"
 // memberList shares the shards as services do without locks: the owner of a shard is the member with
 // the highest hash of its name and the shard.
 func (w *shardWorker) memberList(ctx context.Context) error {
-	z, events, err := zk.Connect(w.ZooKeeper, shardTTL, zk.WithLogger(log.New(io.Discard, "", 0)))
+	z, events, err := zkserver.Connect(ctx, w.ZooKeeper, shardTTL, nil)
 	if err != nil {
 		return err
 	}

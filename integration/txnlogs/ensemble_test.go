@@ -23,7 +23,7 @@ import (
 // dial opens a session at one server.
 func dial(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
-	z, _, err := zk.Connect([]string{addr}, time.Minute, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	z, _, err := zkserver.Connect(t.Context(), []string{addr}, time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (w *traffic) client(owner string, ttl time.Duration) *lock.Client {
 // connect returns a plain connection, and makes the node of the marks.
 func (w *traffic) connect() *zk.Conn {
 	w.Helper()
-	z, _, err := zk.Connect(w.addrs, time.Minute, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	z, _, err := zkserver.Connect(w.Context(), w.addrs, time.Minute, nil)
 	w.ok(err)
 	w.Cleanup(z.Close)
 	if _, err := z.Create("/marks", nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {

@@ -112,25 +112,14 @@ func (l *line) sever() {
 // connect opens a session over the line, and notes the transaction.
 func (s *scenario) connect(timeout time.Duration, l *line) *zk.Conn {
 	s.Helper()
-	z, events, err := zk.Connect([]string{s.addr}, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}), zk.WithDialer(l.dial))
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	z, _, err := zkserver.Connect(ctx, []string{s.addr}, timeout, l.dial)
 	s.must(err)
 	s.Cleanup(z.Close)
-	for {
-		select {
-		case e := <-events:
-			if e.State == zk.StateHasSession {
-				s.note(z.SessionID(), txnlog.Op{Kind: txnlog.OpBeginSession, Timeout: timeout})
-				return z
-			}
-		case <-time.After(patience):
-			s.Fatal("no session")
-		}
-	}
+	s.note(z.SessionID(), txnlog.Op{Kind: txnlog.OpBeginSession, Timeout: timeout})
+	return z
 }
-
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
 
 // gone waits until a node is deleted.
 func (s *scenario) gone(p string) {
