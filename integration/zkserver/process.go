@@ -68,7 +68,7 @@ func (p *Process) Err() error { return p.err }
 func (p *Process) Running() error {
 	select {
 	case <-p.exited:
-		return fmt.Errorf("%s has ended: %v", filepath.Base(p.cmd.Path), p.err)
+		return fmt.Errorf("%s has ended: %v", filepath.Base(p.cmd.Path), p.cmd.ProcessState)
 	default:
 		return nil
 	}
@@ -91,7 +91,7 @@ func (p *Process) Kill() {
 func (p *Process) Stop(s os.Signal, patience time.Duration) error {
 	select {
 	case <-p.exited:
-		return fmt.Errorf("had died by itself: %v", p.err)
+		return fmt.Errorf("had died by itself: %v", p.cmd.ProcessState)
 	default:
 	}
 	_ = p.Signal(s)

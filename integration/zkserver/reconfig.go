@@ -72,8 +72,8 @@ func (e *Ensemble) Remove(ctx context.Context, s *Server) error {
 }
 
 // reconfigure changes the list of members. It retries, for at most startTimeout, until the change is
-// acknowledged or the error is in final. An election or a new member's synchronization can delay the change, and the reply
-// may be lost if the change removes the leader.
+// acknowledged or the error is in final. An election or a new member's synchronization can delay the
+// change, and the reply may be lost if the change removes the leader.
 func (e *Ensemble) reconfigure(ctx context.Context, joining, leaving []string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -44,6 +44,19 @@ func TestWorkerDoesWhatItIsTold(t *testing.T) {
 	}
 }
 
+// TestRunning: the error says how a process has ended, also without a failure.
+func TestRunning(t *testing.T) {
+	w := startShell(t, "read a; exit 0")
+	if err := w.Running(); err != nil {
+		t.Error(err)
+	}
+	w.EndInput()
+	<-w.Exited()
+	if err := w.Running(); err == nil || !strings.HasSuffix(err.Error(), " has ended: exit status 0") {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
 // TestWorkersChildren: while a child of an ended worker has the worker's files open, Hear obeys its
 // context, and Close does not wait for the child.
 func TestWorkersChildren(t *testing.T) {
