@@ -389,13 +389,7 @@ type cost struct {
 	txns     int64
 }
 
-func (c cost) total() int {
-	total := 0
-	for _, n := range c.requests {
-		total += n
-	}
-	return total
-}
+func (c cost) total() int { return locktest.Counts{Requests: c.requests}.Total() }
 
 // cost returns the client's requests while f runs and until the clients settle, and the
 // transactions of all clients in the same time.
