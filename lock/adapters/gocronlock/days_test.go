@@ -2,6 +2,7 @@ package gocronlock_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,12 @@ func TestDaysOfChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex // of both: each run has a goroutine of its own
 		var gocrons, crons []string
 		note := func(ran *[]string) func() {
 			return func() {
+				mu.Lock()
+				defer mu.Unlock()
 				if now := time.Now().In(zone); strings.Contains("03-26 10-29", now.Format("01-02")) {
 					*ran = append(*ran, now.Format("Jan 2 15:04 MST"))
 				}
