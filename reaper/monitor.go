@@ -155,9 +155,9 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 }
 
 // step records whether this reaper is active or stands by. active is the name of the active reaper, if
-// another reaper is the active one. step reports whether the name has changed. When this reaper stops
-// being active, its failures in a row count from 0 again.
-func (m *Monitor) step(role State, active string) (changed bool) {
+// another reaper is the active one. When this reaper stops being active, its failures in a row count
+// from 0 again.
+func (m *Monitor) step(role State, active string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -168,14 +168,12 @@ func (m *Monitor) step(role State, active string) (changed bool) {
 		m.status.ActiveSince, m.leader = time.Time{}, nil
 		m.failure.InARow = 0
 	}
-	changed = m.status.ActiveReaper != active
 	m.role, m.status.ActiveReaper = role, active
 	m.settle()
-	return changed
 }
 
 // leads records the leader, nil if there is none. own means that the entry is one of this reaper. leads
-// reports whether this reaper stands by and another one than before is the active one.
+// reports whether this reaper stands by, which the log has said, and another one than before is active.
 func (m *Monitor) leads(l *Leader, own bool) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,7 +182,7 @@ func (m *Monitor) leads(l *Leader, own bool) (changed bool) {
 		return false
 	}
 	m.status.ActiveReaper = l.name()
-	return true
+	return m.announced.Load()
 }
 
 // rootMissing records that there is no root, unless a sweep has found a lock.

@@ -157,6 +157,9 @@ func TestStartIsLoggedInOneLine(t *testing.T) {
 		if line["state"] != "standby" || !strings.Contains(fmt.Sprint(line["active"]), "first") {
 			t.Errorf("the one that stands by: %v", line)
 		}
+		if n := len(w.lines("another reaper is the active one now")); n != 0 {
+			t.Errorf("%d lines say that the active one has changed", n)
+		}
 		if s := second.Monitor().Status(); s.State != reaper.Standby || !strings.Contains(s.ActiveReaper, "first") || len(s.Schedules) != 0 {
 			t.Errorf("the one that stands by: %+v", s)
 		}
