@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -46,7 +45,7 @@ func (d *decoder) parse(data []byte) ast.Node {
 	// The decoder finds duplicate keys, with all other mistakes.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		d.addSyntax(err, tokens, text)
+		d.addSyntax(err)
 		return nil
 	}
 	if len(file.Docs) > 1 {
@@ -61,21 +60,18 @@ func (d *decoder) parse(data []byte) ast.Node {
 }
 
 // addSyntax adds the YAML parser's error, without its excerpt of the text, which may hold a secret.
-func (d *decoder) addSyntax(err error, tokens token.Tokens, text string) {
+func (d *decoder) addSyntax(err error) {
 	at, message := place{}, err.Error()
 	if e := yaml.Error(nil); errors.As(err, &e) {
 		at, message = placeOf(e.GetToken()), e.GetMessage()
 	}
-	line, rule := misindented(tokens, text)
 	switch says := func(part string) bool { return strings.Contains(message, part) }; {
 	case says("'\t' that cannot start"):
 		message = "a tab stands here: indent with spaces"
 	case says("reserved character"):
 		message += "; put the text in quotes"
-	case line > 0 && line >= at.line-1 && line <= at.line+1:
-		at, message = place{line: line, column: 1}, rule
 	case says("not allowed in this context"), says("non-map value"), says("unexpected key name"):
-		message += ": what belongs together must be indented by the same number of spaces, a key ends with a colon and a space, and a text with such in it needs quotes"
+		message = "what belongs together must be indented by the same number of spaces, a key ends with a colon and a space, and a text with such in it needs quotes"
 	}
 	d.addAt(at, "", "", "is not YAML: %s", message)
 }
@@ -103,52 +99,6 @@ func (d *decoder) acceptText(data []byte) bool {
 		i += size
 	}
 	return true
-}
-
-// misindented returns the number of the first line whose indentation fits no block above it, and
-// the mistake. It returns 0 if there is none.
-func misindented(tokens token.Tokens, text string) (line int, rule string) {
-	lines := strings.Split(text, "\n")
-	open := []int{0} // the indentations of the blocks that a line can belong to, ascending
-	brackets := 0    // number of open brackets, within which indentation means nothing
-	before, beforeLine := token.MappingValueType, 0
-	for _, t := range tokens {
-		if t.Type == token.CommentType {
-			continue
-		}
-		if t.Position.Line > len(lines) { // the lexer also ends a line at a lone carriage return
-			return 0, ""
-		}
-		switch {
-		case brackets > 0:
-		case t.Position.Line > beforeLine:
-			l := lines[t.Position.Line-1]
-			indent := len(l) - len(strings.TrimLeft(l, " "))
-			i, fits := slices.BinarySearch(open, indent)
-			begins := i == len(open) && (before == token.MappingValueType || before == token.SequenceEntryType)
-			if !fits && !begins {
-				spaces := fmt.Sprintf("%d spaces", indent)
-				if indent == 1 {
-					spaces = "1 space"
-				}
-				either := strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", " or ")
-				return t.Position.Line, fmt.Sprintf("is indented by %s, and the lines above that it could belong to by %s: indent it as they are", spaces, either)
-			}
-			open = append(open[:i], indent)
-		case before == token.SequenceEntryType:
-			open = append(open, t.Position.Column-1)
-		}
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			if brackets--; brackets < 0 { // the parser's message is better
-				return 0, ""
-			}
-		}
-		before, beforeLine = t.Type, t.Position.Line
-	}
-	return 0, ""
 }
 
 // Limits of a document. The YAML parser recurses for every level of nesting and every key of a
