@@ -81,15 +81,6 @@ func (m *mistakes) addAt(p place, key, value, rule string, args ...any) {
 // has reports whether the key with that path has a mistake already.
 func (m *mistakes) has(key string) bool { return m.keys[key] }
 
-// checkName adds a mistake if the i-th name of a list is not allowed. names are those of all elements.
-func (m *mistakes) checkName(list string, i int, names []string) {
-	path := fmt.Sprintf("%s[%d]", list, i)
-	value, broken := rule.Name(list, i, names)
-	if key := path + ".name"; broken != "" && !m.has(path) && !m.has(key) {
-		m.add(key, value, "%s", broken)
-	}
-}
-
 // err returns the mistakes as an error, in the order of the file. It returns nil if there are none.
 func (m *mistakes) err() error {
 	if len(m.list) == 0 {

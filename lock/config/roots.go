@@ -106,7 +106,10 @@ func (d *decoder) checkRoots(c *Config) {
 		if d.has(parent(key)) {
 			continue
 		}
-		d.checkName("roots", i, names)
+		value, broken := rule.Name("roots", i, names)
+		if name := fmt.Sprintf("roots[%d].name", i); broken != "" && !d.has(name) {
+			d.add(name, value, "%s", broken)
+		}
 		if r.Root == "" {
 			if !d.has(key) {
 				d.add(key, "", "must be given")

@@ -129,6 +129,63 @@ func TestNewSetLimits(t *testing.T) {
 	}
 }
 
+// TestNewSetRefuses: a mistake names the key, and the rule that is broken.
+func TestNewSetRefuses(t *testing.T) {
+	named := func(name, pattern string) Rule { return Rule{Match: Pattern{pattern}, Policy: lock.Policy{Name: name}} }
+	scheduled := func(text string) []Rule {
+		r := named("n", "a")
+		r.Schedule = text
+		return []Rule{r}
+	}
+	for _, test := range []struct {
+		name        string
+		rules       []Rule
+		key, reason string // the key of the one mistake, and part of the rule
+	}{
+		{"name missing", []Rule{named("", "a")}, "policies[0].name", "must be given"},
+		{"name long", []Rule{named(strings.Repeat("n", 65), "a")}, "policies[0].name", "at most 64 bytes"},
+		{"name not printable", []Rule{named("a\nb", "a")}, "policies[0].name", "must be printable"},
+		{"name used", []Rule{named("n", "a"), named("m", "b"), named("n", "c")},
+			"policies[2].name", "is the name of policies[0] already"},
+		{"name default", []Rule{named("default", "a")}, "policies[0].name", "kept for the policy that matches **"},
+		{"match missing", []Rule{named("n", "")}, "policies[0].match", "must be given"},
+		{"ttl short", times(lock.Policy{TTL: 99 * time.Millisecond}), "policies[0].ttl", "at least 100ms"},
+		{"ttl negative", times(lock.Policy{TTL: -time.Second}), "policies[0].ttl", "at least 100ms"},
+		{"ttl beyond max_ttl", times(lock.Policy{TTL: 3 * time.Second, MaxTTL: 2 * time.Second, Grace: time.Second}),
+			"policies[0].ttl", "at most max_ttl, which is 2s"},
+		{"ttl in parts of milliseconds", times(lock.Policy{TTL: time.Second + time.Microsecond}), "policies[0].ttl", "whole milliseconds"},
+		{"max_ttl short", times(lock.Policy{MaxTTL: time.Millisecond}), "policies[0].max_ttl", "at least 100ms"},
+		{"max_ttl long", times(lock.Policy{MaxTTL: 8761 * time.Hour}), "policies[0].max_ttl", "at most 8760h"},
+		{"grace short", times(lock.Policy{Grace: time.Millisecond}), "policies[0].grace", "at least 100ms"},
+		{"grace beyond max_ttl", times(lock.Policy{TTL: time.Second, MaxTTL: time.Second, Grace: 2 * time.Second}),
+			"policies[0].grace", "at most max_ttl, which is 1s"},
+		{"max_hold negative", times(lock.Policy{MaxHold: -time.Second}), "policies[0].max_hold", "at least 0s"},
+		{"max_hold below ttl", times(lock.Policy{TTL: 3 * time.Second, MaxHold: 2 * time.Second}),
+			"policies[0].max_hold", "at least ttl, which is 3s, or 0s for no limit"},
+		{"local_window negative", times(lock.Policy{LocalWindow: -time.Second}), "policies[0].local_window", "at least 1ms"},
+		{"local_window long", times(lock.Policy{LocalWindow: 2 * time.Second}), "policies[0].local_window", "at most 1s"},
+		{"max_hold long", times(lock.Policy{MaxHold: 1<<63 - 1}), "policies[0].max_hold", "at most 8760h"},
+		{"orphan_after short", []Rule{{Match: Pattern{"a"}, Policy: lock.Policy{Name: "n"}, OrphanAfter: 999 * time.Millisecond}},
+			"policies[0].orphan_after", "at least 1s"},
+		{"schedule no cron", scheduled("often"), "policies[0].schedule", "must be a cron expression or an interval such as @every 1m"},
+		{"schedule rounded", scheduled("@every 1500ms"), "policies[0].schedule", "whole seconds"},
+		{"schedule never", scheduled("0 0 31 2 *"), "policies[0].schedule", "a time that comes"},
+		{"match covered by one", []Rule{named("n", "a/**"), named("m", "a/b*")},
+			"policies[1].match", "policies[0] (a/**) above it matches every such name"},
+		{"match covered by two", []Rule{named("n", "*"), named("m", "*/*/**"), named("default", "**")},
+			"policies[2].match", "the policies above it together match every such name"},
+		{"many", many(1001), "policies", "at most 1000, not 1001"},
+	} {
+		set, err := NewSet(test.rules...)
+		var wrong *Error
+		if !errors.As(err, &wrong) || len(wrong.Mistakes) != 1 || set != nil {
+			t.Errorf("%s: %v, %v, want one mistake", test.name, set, err)
+		} else if text := wrong.Mistakes[0].String(); !strings.HasPrefix(text, test.key+": ") || !strings.Contains(text, test.reason) {
+			t.Errorf("%s: %s, want %s and %q", test.name, text, test.key, test.reason)
+		}
+	}
+}
+
 // TestNewSetAllAtOnce: all mistakes are reported at once, but none that only follows from another: an
 // invalid max_ttl is not compared with ttl.
 func TestNewSetAllAtOnce(t *testing.T) {
