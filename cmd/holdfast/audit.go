@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
@@ -64,7 +63,7 @@ Exit status: 1 if nothing was judged or a file could not be read, ` + fmt.Sprint
 	}
 	f.add(cmd)
 	set := cmd.Flags()
-	set.Var((*app.Given)(&f.since), "since", "`time` from which on to judge, as of holdfast history")
+	set.Var(app.Given(&f.since), "since", "`time` from which on to judge, as of holdfast history")
 	set.DurationVar(&f.grace, "grace", lock.MinGrace, "the shortest grace of your locks: an entry that was purged earlier is a violation")
 	set.DurationVar(&f.skew, "skew", 0, "how far the clocks of two servers may differ; 0: unknown")
 	return cmd
@@ -103,26 +102,24 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if f.asJSON {
-		err = jsonout.Document(cmd.OutOrStdout(), auditDocument(found))
-	} else {
-		err = printAudit(cmd.OutOrStdout(), found, zone, coloured(cmd))
-	}
+	err = f.print(cmd, auditDocument(found), func(w io.Writer, colour bool) error { return printAudit(w, found, zone, colour) })
 	if err != nil {
 		return err
 	}
-	return auditStatus(found)
+	return auditStatus(found, since)
 }
 
 // auditStatus returns the command's error, with its exit status. It is nil if the audit read all logs,
-// judged something, and found neither a violation nor servers that disagree.
-func auditStatus(f *audit.Findings) error {
+// judged something since the given time, and found neither a violation nor servers that disagree.
+func auditStatus(f *audit.Findings, since time.Time) error {
 	violations := text.Count(len(f.Violations), "violation", "violations")
 	switch {
 	case f.Disagree != 0 && len(f.Violations) == 0:
 		return &app.Exit{Status: statusDisagree, Err: fmt.Errorf("the servers disagree on their data from 0x%x on, which is no fault of the locks: what came later was not judged", f.Disagree)}
 	case len(f.Violations) > 0:
 		return &app.Exit{Status: statusViolations, Err: errors.New(violations)}
+	case f.Total() == 0 && f.Until.Before(since):
+		return fmt.Errorf("nothing was judged: the logs end at %s, before --since", f.Until.In(since.Location()).Format(time.RFC3339))
 	case f.Total() == 0:
 		return errors.New("nothing was judged: these logs have no locks of Holdfast, or none that they tell enough of")
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -26,11 +25,12 @@ import (
 
 type breakFlags struct {
 	*app.Flags
-	entry            string // name of the entry to break; "": all holders of the lock
-	expired          bool
-	yes, now, asJSON bool
-	reason           string
-	wait             time.Duration // negative: no limit
+	output
+	entry    string // name of the entry to break; "": all holders of the lock
+	expired  bool
+	yes, now bool
+	reason   string
+	wait     time.Duration // negative: no limit
 }
 
 // Results for one entry of a force-release or a release request, for people and tools.
@@ -81,7 +81,7 @@ Exit status: 1 if there was nothing to break, it was not agreed to, or not all t
 to go is gone when --wait is over.`,
 		Example: `  holdfast break orders/42 --reason 'node3 hangs, see #815'
   holdfast break orders/42 --expired-only --yes`,
-		Args:              app.OneName,
+		Args:              oneName,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args[0], cmd.Flags().Changed("wait")); err != nil {
@@ -92,14 +92,14 @@ to go is gone when --wait is over.`,
 			})
 		},
 	}
-	cmd.Flags().Var((*app.Given)(&f.entry), "entry", "break this `ENTRY` of the lock alone: a node's name, or its path")
+	cmd.Flags().Var(app.Given(&f.entry), "entry", "break this `ENTRY` of the lock alone: a node's name, or its path")
 	cmd.Flags().BoolVar(&f.expired, "expired-only", false, "delete the entries that have expired, and break none")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&f.now, "now", false, "do not wait until the holder knows: two may hold the lock for a while")
 	cmd.Flags().StringVar(&f.reason, "reason", "", fmt.Sprintf("`TEXT` that the holders are told, at most %d bytes", lock.MaxReason))
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait until the entries are gone; 0: not at all (default as long as it takes)")
 	cmd.Flags().Lookup("wait").DefValue = "0s" // hides the default: the usage states it
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print what came of it as one JSON document; needs --yes")
+	f.output.add(cmd)
 	return cmd
 }
 
@@ -137,7 +137,7 @@ func (f *breakFlags) run(cmd *cobra.Command, p policy.Rule, tree admin.Tree, nam
 		return err
 	}
 	outcomes, err := f.breakAll(ctx, tree, p.Policy, victims)
-	if printed := printOutcomes(cmd.OutOrStdout(), outcomes, f.asJSON); err == nil {
+	if printed := printOutcomes(cmd, f.output, outcomes); err == nil {
 		err = printed
 	}
 	if err == nil && !f.done(outcomes) {
@@ -275,22 +275,22 @@ func userName(command string) string {
 	return command
 }
 
-func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
-	if asJSON {
-		return jsonout.Document(w, struct {
-			Entries []outcome `json:"entries"`
-		}{outcomes})
-	}
-	for _, o := range outcomes {
-		who := "another library's, or unreadable"
-		if o.Owner != "" {
-			who = fmt.Sprintf("%s (host %s, pid %d)", text.Printable(o.Owner), text.Printable(o.Host), o.PID)
+func printOutcomes(cmd *cobra.Command, out output, outcomes []outcome) error {
+	document := struct {
+		Entries []outcome `json:"entries"`
+	}{outcomes}
+	return out.print(cmd, document, func(w io.Writer, _ bool) error {
+		for _, o := range outcomes {
+			who := "another library's, or unreadable"
+			if o.Owner != "" {
+				who = text.Who(o.Owner, o.Host, o.PID)
+			}
+			if _, err := fmt.Fprintf(w, "%s: %s, entry %s\n", o.Result, who, text.Printable(o.Entry)); err != nil {
+				return err
+			}
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s, entry %s\n", o.Result, who, text.Printable(o.Entry)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // done reports whether all entries are gone; with --expired-only, whether any is.

@@ -26,7 +26,7 @@ let any client create a node at the top.
 
 Exit status: 0 if every promise was kept.`,
 		Example: `  holdfast demo --servers 127.0.0.1:2181`,
-		Args:    cobra.NoArgs,
+		Args:    app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := flags.Load(cmd.Context())
 			if err != nil {

@@ -53,7 +53,7 @@ Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
   holdfast dev --members 3 --clock-skew 90s
   holdfast dev --listen 127.0.0.1:12181
   holdfast ls --servers 127.0.0.1:12181   # in another terminal`,
-		Args: cobra.NoArgs,
+		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if members < 1 || members > maxMembers {
 				return app.Usage("--members %d: must be from 1 to %d", members, maxMembers)

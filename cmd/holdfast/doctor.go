@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 )
 
 type doctorFlags struct {
 	*app.Flags
-	asJSON, catalogue, strict bool
-	watch                     time.Duration
+	output
+	catalogue, strict bool
+	watch             time.Duration
 }
 
 func newDoctor(flags *app.Flags) *cobra.Command {
@@ -39,23 +39,21 @@ Exit status: 1 if there is an error among the findings, with --strict also if th
 a warning; 2 bad usage or configuration.`,
 		Example: `  holdfast doctor --config config.yaml
   holdfast doctor --json | jq -r '.findings[] | .id + ": " + .mend'`,
-		Args: cobra.NoArgs,
+		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := cmd.OutOrStdout()
-			switch {
-			case f.catalogue && f.asJSON:
-				return jsonout.Document(out, struct {
+			if f.catalogue {
+				document := struct {
 					Findings []doctor.Finding `json:"findings"`
-				}{doctor.Known()})
-			case f.catalogue:
-				return doctor.Catalogue(out, coloured(cmd))
-			case f.watch < 0 || f.watch > time.Hour:
+				}{doctor.Known()}
+				return f.print(cmd, document, doctor.Catalogue)
+			}
+			if f.watch < 0 || f.watch > time.Hour {
 				return app.Usage("--watch-clock %v: must be within 0s..1h", f.watch)
 			}
 			return f.run(cmd)
 		},
 	}
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	f.output.add(cmd)
 	cmd.Flags().BoolVar(&f.catalogue, "list", false, "tell all that is looked for, and look for nothing")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "fail for warnings, too")
 	cmd.Flags().DurationVar(&f.watch, "watch-clock", 3*time.Second, "for how long to watch the leader's clock")
@@ -69,12 +67,7 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.asJSON {
-		err = jsonout.Document(cmd.OutOrStdout(), report)
-	} else {
-		err = report.Print(cmd.OutOrStdout(), coloured(cmd))
-	}
-	if err != nil {
+	if err := f.print(cmd, report, report.Print); err != nil {
 		return err
 	}
 	switch worst := report.Worst(); {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,11 +22,11 @@ func TestDoctorGivesAdviceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("HOLDFAST_ZOOKEEPER", "")
-	var out, errs bytes.Buffer
-	if status := run(t.Context(), []string{"doctor", "--config", file}, strings.NewReader(""), &out, &errs); status != 1 {
-		t.Errorf("status %d: %s", status, &errs)
+	out, errs, status := holdfast(t, "doctor", "--config", file)
+	if status != 1 {
+		t.Errorf("status %d: %s", status, errs)
 	}
-	if n := strings.Count(out.String(), "--servers"); n != 1 || !strings.Contains(out.String(), "no session with ZooKeeper within 200ms") {
-		t.Errorf("--servers %d times, want once:\n%s", n, &out)
+	if n := strings.Count(out, "--servers"); n != 1 || !strings.Contains(out, "no session with ZooKeeper within 200ms") {
+		t.Errorf("--servers %d times, want once:\n%s", n, out)
 	}
 }

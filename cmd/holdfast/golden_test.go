@@ -2,38 +2,16 @@ package main
 
 import (
 	"bytes"
-	"flag"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/reaper"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares got with the file in testdata. With -update it writes the file first.
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
-	}
-}
 
 func TestPrintReport(t *testing.T) {
 	counts := reaper.Counts{Locks: 12, Live: 9, Expired: 2, Orphans: 1, Stale: 1, Foreign: 3, Undecodable: 1, Denied: 2, Deleted: 4}
@@ -54,7 +32,7 @@ func TestPrintReport(t *testing.T) {
 		if err := printReport(&got, r, false); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, file, got.Bytes())
+		golden.Check(t, file, got.Bytes())
 	}
 }
 
@@ -64,11 +42,11 @@ func TestPolicyTest(t *testing.T) {
 		"policy.txt":  {"policy", "test", "imports/a", "tenant-7/jobs/1", "orders"},
 		"policy.json": {"policy", "test", "tenant-7/jobs/1", "--json"},
 	} {
-		var out, errs bytes.Buffer
-		if status := run(t.Context(), args, strings.NewReader(""), &out, &errs); status != 0 {
-			t.Fatalf("%d: %s", status, &errs)
+		out, errs, status := holdfast(t, args...)
+		if status != 0 {
+			t.Fatalf("%d: %s", status, errs)
 		}
-		golden(t, file, out.Bytes())
+		golden.Check(t, file, []byte(out))
 	}
 }
 
@@ -86,9 +64,8 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: %q is too long for a line", cmd.Name(), cmd.Short)
 		}
 	}
-	var out bytes.Buffer
-	if run(t.Context(), []string{"--help"}, strings.NewReader(""), &out, io.Discard); !strings.Contains(out.String(), "completion") {
-		t.Errorf("the help does not show completion:\n%s", &out)
+	if out, _, _ := holdfast(t, "--help"); !strings.Contains(out, "completion") {
+		t.Errorf("the help does not show completion:\n%s", out)
 	}
 }
 
@@ -99,32 +76,18 @@ func TestHelpFits(t *testing.T) {
 		if cmd.Name() == "completion" {
 			continue
 		}
-		var out bytes.Buffer
 		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
-		if status := run(t.Context(), args, strings.NewReader(""), &out, io.Discard); status != 0 {
+		out, _, status := holdfast(t, args...)
+		if status != 0 {
 			t.Errorf("%v: status %d", args, status)
 		}
-		for line := range strings.Lines(out.String()) {
+		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 				t.Errorf("%v: %d columns: %s", args, n, line)
 			}
 			if strings.Contains(line, "true|false") {
 				t.Errorf("%v: a switch with values: %s", args, line)
 			}
-		}
-	}
-}
-
-// TestUnknownCommand: the error names the command that was probably meant, if there is one.
-func TestUnknownCommand(t *testing.T) {
-	for typed, want := range map[string]string{
-		"lss": "; did you mean ls?\n", "status": "; did you mean ls?\n", "rm": "; did you mean break?\n", "xyzzy": "for \"holdfast\"\n",
-		"policy orders/42": "; did you mean holdfast policy test orders/42?\n", "config chekc": "; did you mean check?\n",
-		"jobs nightly": "for \"holdfast jobs\"\n", // and no proposal to forget it
-	} {
-		var errs bytes.Buffer
-		if status := run(t.Context(), strings.Fields(typed), strings.NewReader(""), io.Discard, &errs); status != app.StatusUsage || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: status %d, %s", typed, status, &errs)
 		}
 	}
 }

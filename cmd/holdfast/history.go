@@ -25,15 +25,16 @@ import (
 
 // logFlags are the flags that the commands on ZooKeeper's logs share.
 type logFlags struct {
-	logs          []string
-	asJSON, local bool
+	output
+	logs  []string
+	local bool
 }
 
 // add adds the flags. The shell completes theirs and the further flags' values by the names of files.
 func (f *logFlags) add(cmd *cobra.Command, further ...string) {
 	set := cmd.Flags()
 	set.StringArrayVar(&f.logs, "logs", nil, "`folder` with the logs and snapshots of a server, or one file; again for others")
-	set.BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	f.output.add(cmd)
 	set.BoolVar(&f.local, "local", false, "times are in this machine's zone, not in UTC")
 	for _, name := range append(further, "logs") {
 		if err := cmd.MarkFlagFilename(name); err != nil {
@@ -97,22 +98,18 @@ Exit status: 1 if a file could not be read, or there was nothing to tell.`,
   holdfast history orders/42 --logs server1 --logs server2 --at 03:12
   holdfast history --logs version-2 --owner shop-7 --html incident.html
   holdfast history --logs version-2 --json | jq -c '.events[] | select(.by)'`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              app.Args(0, 1, "the name or pattern of locks, or none"),
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) > 0 {
-				name = args[0]
-			}
-			return f.run(cmd, name)
+			return f.run(cmd, optional(args))
 		},
 	}
 	set := cmd.Flags()
-	set.Var((*app.Given)(&f.since), "since", "`time` from which on to tell")
-	set.Var((*app.Given)(&f.until), "until", "`time` until which to tell")
+	set.Var(app.Given(&f.since), "since", "`time` from which on to tell")
+	set.Var(app.Given(&f.until), "until", "`time` until which to tell")
 	set.StringArrayVar(&f.at, "at", nil, "tell who held the lock at this `time` or zxid; again for others")
-	set.Var((*app.Given)(&f.owner), "owner", "only what the client of this `name` did, and what was done to it")
-	set.Var((*app.Given)(&f.html), "html", "write a page to this `file`")
+	set.Var(app.Given(&f.owner), "owner", "only what the client of this `name` did, and what was done to it")
+	set.Var(app.Given(&f.html), "html", "write a page to this `file`")
 	addJobs(cmd, &f.jobs)
 	f.add(cmd, "html")
 	return cmd
@@ -268,8 +265,7 @@ func endOf(logs *txnlog.Log, now time.Time, given ...string) time.Time {
 // read applies the logs to m, and adds their problems to r's warnings. It stops when *failed is set.
 // lost is the first problem that may hide transactions, or nil.
 func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *history.Machine, r *incident.Report, failed *error) (lost, err error) {
-	done := showReading(cmd.ErrOrStderr(), logs)
-	defer func() { done() }()
+	defer showReading(cmd.ErrOrStderr(), logs)()
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	_, err = logs.Follow(ctx, q.span, writing{m, failed, cancel}, func(err error) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
@@ -30,13 +31,6 @@ func incidentArgs(more ...string) []string {
 	return append(args, more...)
 }
 
-func runHistory(t *testing.T, args []string) (out, errs string, status int) {
-	t.Helper()
-	var o, e bytes.Buffer
-	status = run(t.Context(), args, strings.NewReader(""), &o, &e)
-	return o.String(), e.String(), status
-}
-
 func TestHistoryGolden(t *testing.T) {
 	for file, args := range map[string][]string{
 		"history.txt":          incidentArgs("orders/42"),
@@ -48,11 +42,11 @@ func TestHistoryGolden(t *testing.T) {
 		"history.json":         incidentArgs("orders/*", "--json"),
 		"history-at.json":      incidentArgs("orders/42", "--json", "--at", "11:53:18.5"),
 	} {
-		out, errs, status := runHistory(t, args)
+		out, errs, status := holdfast(t, args...)
 		if status != 0 || errs != "" {
 			t.Errorf("%s: status %d: %s", file, status, errs)
 		}
-		golden(t, file, []byte(out))
+		golden.Check(t, file, []byte(out))
 	}
 }
 
@@ -60,11 +54,11 @@ func TestHistoryGolden(t *testing.T) {
 // leader's clock skipped that time of day, and the output says that the logs end earlier. --until may
 // be later than the end.
 func TestHistoryAfterItsEnd(t *testing.T) {
-	out, errs, status := runHistory(t, incidentArgs("orders/42", "--at", "11:54:32.807", "--at", "11:54:33"))
+	out, errs, status := holdfast(t, incidentArgs("orders/42", "--at", "11:54:32.807", "--at", "11:54:33")...)
 	if status != 0 || strings.Count(out, "no client held it or waited for it") != 2 || !strings.Contains(out, "the logs end earlier") {
 		t.Errorf("status %d, %s\n%s", status, errs, out)
 	}
-	out, errs, status = runHistory(t, incidentArgs("orders/42", "--since", "12:54:20", "--until", "12:59"))
+	out, errs, status = holdfast(t, incidentArgs("orders/42", "--since", "12:54:20", "--until", "12:59")...)
 	if status != 0 || !strings.Contains(out, "removed") {
 		t.Errorf("status %d, %s\n%s", status, errs, out)
 	}
@@ -85,7 +79,7 @@ func TestHistoryMoments(t *testing.T) {
 				continue
 			}
 			asked++
-			out, errs, status := runHistory(t, incidentArgs("orders/42", "--json", "--at", at))
+			out, errs, status := holdfast(t, incidentArgs("orders/42", "--json", "--at", at)...)
 			var doc struct {
 				Moments []struct {
 					Where string
@@ -130,7 +124,7 @@ func TestHistoryMoments(t *testing.T) {
 func TestHistoryPage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "incident.html")
 	for range 2 { // the second one replaces the first
-		out, errs, status := runHistory(t, incidentArgs("orders/42", "--html", file))
+		out, errs, status := holdfast(t, incidentArgs("orders/42", "--html", file)...)
 		if status != 0 || !strings.Contains(out, "1 lock") {
 			t.Fatalf("status %d: %s%s", status, out, errs)
 		}
@@ -162,14 +156,14 @@ func TestHistoryOfNothing(t *testing.T) {
 		"nothing happened at that time: the logs go from":                           incidentArgs("orders/42", "--since", "2026-11-26T13:00"),
 		"there are locks below " + incidentRoot + "/orders: is --root to name that": {"history", "--logs", incidentLogs + "/server-1"},
 	} {
-		if out, _, status := runHistory(t, args); status != app.StatusFailed || !strings.Contains(out, want) {
+		if out, _, status := holdfast(t, args...); status != app.StatusFailed || !strings.Contains(out, want) {
 			t.Errorf("%q: status %d, %q; want %q", args, status, out, want)
 		}
 	}
-	if out, _, status := runHistory(t, incidentArgs("orders/43", "--json")); status != app.StatusFailed || !json.Valid([]byte(out)) || !strings.Contains(out, `"none": "no lock orders/43`) {
+	if out, _, status := holdfast(t, incidentArgs("orders/43", "--json")...); status != app.StatusFailed || !json.Valid([]byte(out)) || !strings.Contains(out, `"none": "no lock orders/43`) {
 		t.Errorf("status %d: %s", status, out)
 	}
-	if _, errs, status := runHistory(t, []string{"history", "--logs", empty}); status != app.StatusFailed || !strings.Contains(errs, empty) {
+	if _, errs, status := holdfast(t, "history", "--logs", empty); status != app.StatusFailed || !strings.Contains(errs, empty) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
@@ -180,7 +174,7 @@ func TestHistoryCalm(t *testing.T) {
 		"Nothing happened in this time. At the end of the logs:\n  no client held it": incidentArgs("orders/42", "--since", "2026-11-26T11:53:19", "--until", "2026-11-26T11:53:20"),
 		"Nothing stands out.\n\nLOCK": incidentArgs("--since", "2026-11-26T11:53:17", "--until", "2026-11-26T11:53:18.1"),
 	} {
-		out, errs, status := runHistory(t, args)
+		out, errs, status := holdfast(t, args...)
 		if status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%q: status %d, %s\n%s; want %q", args, status, errs, out, want)
 		}
@@ -212,34 +206,21 @@ func TestHistoryDamage(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(log)), c.log, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, errs, status := runHistory(t, []string{"history", "orders/42", "--root", incidentRoot, "--logs", dir})
+		out, errs, status := holdfast(t, "history", "orders/42", "--root", incidentRoot, "--logs", dir)
 		if status != c.status || !strings.Contains(errs, c.says) || !strings.Contains(out, c.event) {
 			t.Errorf("%s: status %d\n%s\n%s", name, status, errs, out)
 		}
 		// With the folder of another server nothing is missing.
-		out, errs, _ = runHistory(t, []string{"history", "orders/42", "--root", incidentRoot, "--logs", dir, "--logs", filepath.Join(incidentLogs, "server-3"), "--at", "0x100000044"})
+		out, errs, _ = holdfast(t, "history", "orders/42", "--root", incidentRoot, "--logs", dir, "--logs", filepath.Join(incidentLogs, "server-3"), "--at", "0x100000044")
 		if !strings.Contains(out, "held by shop-4") {
 			t.Errorf("%s, with another server: %s\n%s", name, errs, out)
 		}
 	}
 }
 
-// TestHistoryUsage: the error of a wrong flag or name tells which one it is, and what is wrong.
-func TestHistoryUsage(t *testing.T) {
-	for want, args := range map[string][]string{
-		"--logs is missing":                     {"history", "orders/42"},
-		`lock name "/x"`:                        incidentArgs("/x"),
-		`--since "noon": must be a time of day`: incidentArgs("--since", "noon"),
-		`--at "0xg": is no zxid`:                incidentArgs("--at", "0xg"),
-		"is before --since":                     incidentArgs("--since", "2026-11-26", "--until", "2026-11-25"),
-		"--json and --html: choose one":         incidentArgs("--json", "--html", "x.html"),
-		"--at and --html: choose one":           incidentArgs("--at", "03:12", "--html", "x.html"),
-	} {
-		if _, errs, status := runHistory(t, args); status != app.StatusUsage || !strings.Contains(errs, want) {
-			t.Errorf("%q: status %d, %q; want %q", args, status, errs, want)
-		}
-	}
-	if _, errs, status := runHistory(t, incidentArgs("orders/42", "--html", filepath.Join(t.TempDir(), "none", "x.html"))); status != app.StatusFailed || !strings.Contains(errs, "--html") {
+// TestHistoryUnwritten: a page or an output that cannot be written is a failure.
+func TestHistoryUnwritten(t *testing.T) {
+	if _, errs, status := holdfast(t, incidentArgs("orders/42", "--html", filepath.Join(t.TempDir(), "none", "x.html"))...); status != app.StatusFailed || !strings.Contains(errs, "--html") {
 		t.Errorf("status %d: %s", status, errs)
 	}
 	if err := run(t.Context(), incidentArgs("orders/42"), strings.NewReader(""), failing{}, io.Discard); err != app.StatusFailed {

@@ -14,13 +14,12 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
 
 func newJobs(flags *app.Flags) *cobra.Command {
-	var asJSON bool
+	var out output
 	var path string
 	cmd := &cobra.Command{
 		Use:        "jobs",
@@ -45,23 +44,17 @@ Exit status: 1 if some nodes could not be read, or are not the record of a job.`
 				if cmd.Context().Err() != nil || unread != nil && len(jobs) == 0 {
 					return unread // there may be jobs
 				}
-				print := func() error { return printJobs(cmd.OutOrStdout(), path, jobs, tree.Estimate(), coloured(cmd)) }
-				if asJSON {
-					print = func() error {
-						return jsonout.Document(cmd.OutOrStdout(), struct {
-							Path string            `json:"path"`
-							Jobs []schedule.Status `json:"jobs"`
-						}{path, append([]schedule.Status{}, jobs...)})
-					}
-				}
-				if err := print(); err != nil {
-					return err
-				}
-				return unread
+				document := struct {
+					Path string            `json:"path"`
+					Jobs []schedule.Status `json:"jobs"`
+				}{path, jobs}
+				return errors.Join(out.print(cmd, document, func(w io.Writer, colour bool) error {
+					return printJobs(w, path, jobs, tree.Estimate(), colour)
+				}), unread)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	out.add(cmd)
 	addJobs(cmd, &path)
 	cmd.AddCommand(newForget(flags))
 	return cmd
@@ -79,12 +72,7 @@ on run.
 A job whose ticks were recorded by a clock that was ahead runs no tick until that time. If
 holdfast jobs shows a NEXT that is too late, correct the clock and forget the job.`,
 		Example: `  holdfast jobs forget nightly/export`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return app.Usage("want the name of one job")
-			}
-			return nil
-		},
+		Args:    app.Args(1, 1, "the name of one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withTree(cmd, flags, func(_ *config.Config, locks *lock.Client, _ admin.Tree) error {
 				err := schedule.Forget(cmd.Context(), locks, path, args[0])
@@ -133,7 +121,7 @@ func printJobs(w io.Writer, path string, jobs []schedule.Status, now admin.Time,
 			// The end of an unfinished run is unknown: a crash is noticed later.
 			known := run.Outcome != schedule.Unfinished && (now.Zxid != 0 || !run.Ended.IsZero())
 			row = append(row, text.Cell{Text: list.Age(max(0, ended.Sub(run.Started)), known)}, skipped,
-				text.Cell{Text: fmt.Sprintf("%s (%s, pid %d)", text.Printable(run.Owner), text.Printable(run.Host), run.PID)})
+				text.Cell{Text: text.Who(run.Owner, run.Host, run.PID)})
 		}
 		table.Add(row...)
 	}

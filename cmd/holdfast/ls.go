@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -22,8 +24,9 @@ import (
 
 type lsFlags struct {
 	*app.Flags
-	asJSON, all, watch bool
-	interval           time.Duration
+	output
+	all, watch bool
+	interval   time.Duration
 }
 
 func newLs(flags *app.Flags) *cobra.Command {
@@ -58,14 +61,10 @@ are told.`,
 		Example: `  holdfast ls
   holdfast ls 'orders/*' --watch
   holdfast ls orders --json | jq -r '.locks[] | .name + " " + .holders[0].owner'`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              app.Args(0, 1, "the name or pattern of locks, or none"),
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := ""
-			if len(args) > 0 {
-				pattern = args[0]
-			}
-			what, err := chosen(pattern)
+			what, err := chosen(optional(args))
 			if err != nil {
 				return err
 			}
@@ -84,19 +83,22 @@ are told.`,
 				if err != nil {
 					return err
 				}
-				if err := f.print(cmd.OutOrStdout(), l, coloured(cmd)); err != nil {
-					return err
-				}
-				return unread(l)
+				return errors.Join(f.print(cmd, l.Document(), table(l)), unread(l))
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	f.output.add(cmd)
 	cmd.Flags().BoolVar(&f.all, "all", false, "list unused locks, ancestors and other nodes, too")
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "list again and again, until Ctrl-C")
 	cmd.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "with --watch: how often")
 	return cmd
 }
+
+// oneName requires one argument, the name of a lock.
+var oneName = app.Args(1, 1, "the name of one lock")
+
+// optional returns the only argument; "" if there is none.
+func optional(args []string) string { return strings.Join(args, "") }
 
 // minInterval is the shortest interval of repeated reads.
 const minInterval = 100 * time.Millisecond
@@ -169,11 +171,9 @@ func (f *lsFlags) read(ctx context.Context, tree admin.Tree, what selection, pro
 	return l, nil
 }
 
-func (f *lsFlags) print(w io.Writer, l list.Listing, colour bool) error {
-	if f.asJSON {
-		return l.JSON(w)
-	}
-	return l.Table(w, width(w), colour)
+// table prints the listing as a table that fits the terminal.
+func table(l list.Listing) func(w io.Writer, colour bool) error {
+	return func(w io.Writer, colour bool) error { return l.Table(w, width(w), colour) }
 }
 
 // watchList lists repeatedly until the context ends. The end of the context is no error.
@@ -190,13 +190,9 @@ func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list
 			return err
 		}
 		var frame strings.Builder
-		switch {
-		case f.asJSON:
-			err = l.Line(&frame)
-		default:
-			err = l.Table(&frame, width(out), coloured(cmd))
-		}
-		if err == nil && !f.asJSON {
+		if f.asJSON {
+			err = jsonout.Line(&frame, l.Document(), false)
+		} else if err = l.Table(&frame, width(out), coloured(cmd)); err == nil {
 			if why := unread(l); why != nil {
 				frame.WriteString(why.Error() + "\n")
 			}
@@ -231,11 +227,6 @@ func unread(l list.Listing) error {
 		fmt.Fprintf(&names, "\nand %d more, which holdfast ls --json names", more)
 	}
 	return fmt.Errorf("the listing is incomplete: %s could not be read:%s", text.Count(len(l.Unread), "node", "nodes"), &names)
-}
-
-// coloured reports whether the command prints with colors.
-func coloured(cmd *cobra.Command) bool {
-	return text.Coloured(app.IsTerminal(cmd.OutOrStdout()))
 }
 
 // withTree connects with the configuration of the flags and with the options, calls f, and closes

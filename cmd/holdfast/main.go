@@ -63,6 +63,5 @@ more with run.`,
 	flags.Add(cmd.PersistentFlags())
 	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newShards(flags), newHistory(flags), newAudit(), newRevoke(flags), newBreak(flags), newSweep(flags),
 		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newDev(), newVersion())
-	cmd.InitDefaultCompletionCmd() // cobra adds it later than the help needs it
 	return cmd
 }

@@ -23,10 +23,7 @@ import (
 // for the ticket.
 func TestWaitForInputIsInterrupted(t *testing.T) {
 	_, locks := served(t)
-	hold, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	hold := held(t, locks, "x")
 	fifo := filepath.Join(t.TempDir(), "ticket")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
@@ -141,10 +138,7 @@ func TestPipeIsInterrupted(t *testing.T) {
 // documented exit status.
 func TestRunWithoutAReader(t *testing.T) {
 	_, locks := served(t)
-	hold, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	hold := held(t, locks, "x")
 	unread, errs, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

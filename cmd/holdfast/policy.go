@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -30,7 +30,7 @@ Exit status: 2 bad usage or configuration.`,
 }
 
 func newPolicyTest(flags *app.Flags) *cobra.Command {
-	var asJSON bool
+	var out output
 	cmd := &cobra.Command{
 		Use:   "test NAME...",
 		Short: "Tell which policy applies to each lock, and why",
@@ -41,10 +41,8 @@ asked.
 Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 		Example: `  holdfast policy test imports/a tenant-7/jobs --config config.yaml
   holdfast policy test imports/a --json | jq -r .locks[0].policy`,
+		Args: app.Args(1, math.MaxInt, "the name of a lock, or several"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return app.Usage("want the name of a lock, or several\nTry: %s --help", cmd.CommandPath())
-			}
 			for _, name := range args {
 				if err := znode.CheckName(name); err != nil {
 					return app.Usage("%w", err)
@@ -59,15 +57,13 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 			for i, name := range args {
 				trials[i] = try(cfg, name)
 			}
-			if asJSON {
-				return jsonout.Document(cmd.OutOrStdout(), struct {
-					Locks []trial `json:"locks"`
-				}{trials})
-			}
-			return printTrials(cmd.OutOrStdout(), trials, coloured(cmd))
+			document := struct {
+				Locks []trial `json:"locks"`
+			}{trials}
+			return out.print(cmd, document, func(w io.Writer, colour bool) error { return printTrials(w, trials, colour) })
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	out.add(cmd)
 	return cmd
 }
 

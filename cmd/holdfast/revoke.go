@@ -15,7 +15,7 @@ import (
 
 func newRevoke(flags *app.Flags) *cobra.Command {
 	var reason string
-	var asJSON bool
+	var out output
 	cmd := &cobra.Command{
 		Use:        "revoke NAME [--reason TEXT]",
 		SuggestFor: []string{"release"},
@@ -29,7 +29,7 @@ holders then.
 
 Exit status: 1 if no client holds the lock, or another library does.`,
 		Example:           `  holdfast revoke orders/42 --reason 'node3 is drained'`,
-		Args:              app.OneName,
+		Args:              oneName,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := znode.CheckName(args[0]); err != nil {
@@ -46,15 +46,15 @@ Exit status: 1 if no client holds the lock, or another library does.`,
 				if err := locks.Revoke(cmd.Context(), args[0], reason); err != nil {
 					return err
 				}
-				outcomes := []outcome{}
+				var outcomes []outcome
 				for _, c := range list.Holders(state) {
 					outcomes = append(outcomes, outcome{Entry: c.Path, Owner: c.Owner, Host: c.Host, PID: c.PID, Result: asked})
 				}
-				return printOutcomes(cmd.OutOrStdout(), outcomes, asJSON)
+				return printOutcomes(cmd, out, outcomes)
 			}, lock.WithOwner(userName("holdfast revoke")))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the holders that were asked as one JSON document")
+	out.add(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", fmt.Sprintf("`TEXT` that the holders are told, at most %d bytes", lock.MaxReason))
 	return cmd
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,23 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// envProgram makes the test binary run as holdfast.
-const envProgram = "HOLDFAST_TEST_PROGRAM"
-
-func TestMain(m *testing.M) {
-	supervise.Helper() // run starts this program as a helper
-	if os.Getenv(envProgram) != "" {
-		app.Main(run)
-	}
-	os.Exit(m.Run())
-}
 
 func TestEffectiveTTL(t *testing.T) {
 	cfg, err := config.Parse("config.yaml", []byte(`policies: [{name: quick, match: quick, ttl: 500ms}, {name: slow, match: "slow/*", ttl: 5m, max_ttl: 10m}]`))
@@ -139,33 +126,6 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestRunFlagsOutOfRange: a value out of range is refused before the command connects. A zero value
-// is not treated as missing.
-func TestRunFlagsOutOfRange(t *testing.T) {
-	for _, test := range []struct{ flag, value, says string }{
-		{"--ttl", "0s", "--ttl 0s: must be at least 1s"},
-		{"--ttl", "-1s", "--ttl -1s: must be at least 1s"},
-		{"--ttl", "999ms", "must be at least 1s"},
-		{"--wait", "-1s", "--wait -1s: must not be negative"},
-		{"--attach", "", "must not be empty"},
-		{"--detach", "", "must not be empty"},
-		{"--detach-for", "-1s", "--detach-for -1s: must be at least 100ms"},
-		{"--detach-for", "99ms", "--detach-for 99ms: must be at least 100ms"},
-		{"--detach-for", "1000001us", "--detach-for 1.000001s: must be whole milliseconds"},
-		{"--detach-for", "61m", `--detach-for 1h1m0s of lock "x": must be at most max_ttl, which is 1h0m0s, of policy "default"`},
-	} {
-		t.Setenv(app.EnvConfig, "")
-		t.Setenv(app.EnvServers, "127.0.0.1:1")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errors.New("went as far as to connect"))
-		var out, errs strings.Builder
-		status := run(ctx, []string{"run", "x", "--detach", "ticket", test.flag, test.value, "--", "true"}, strings.NewReader(""), &out, &errs)
-		if status != app.StatusUsage || !strings.Contains(errs.String(), test.says) {
-			t.Errorf("%s %s: status %d: %s", test.flag, test.value, status, &errs)
-		}
-	}
-}
-
 // TestDetachWithoutTicket: a ticket file that cannot be written is refused before the command runs. If
 // the file becomes unwritable while the command runs, run fails, or exits with the status of a failed
 // command. In all cases the lock is free afterwards.
@@ -191,11 +151,9 @@ func TestDetachWithoutTicket(t *testing.T) {
 		if err := os.MkdirAll(below, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		var errs strings.Builder
-		args := []string{"run", "x", "--detach", test.file, "--detach-failed", "--", "sh", "-c", "touch " + ran + "; " + test.command}
-		status := run(t.Context(), args, strings.NewReader(""), io.Discard, &errs)
-		if status != test.status || !strings.Contains(errs.String(), test.says) {
-			t.Errorf("%s, %s: status %d: %s", test.file, test.command, status, &errs)
+		_, errs, status := holdfast(t, "run", "x", "--detach", test.file, "--detach-failed", "--", "sh", "-c", "touch "+ran+"; "+test.command)
+		if status != test.status || !strings.Contains(errs, test.says) {
+			t.Errorf("%s, %s: status %d: %s", test.file, test.command, status, errs)
 		}
 		if _, err := os.Stat(ran); (err == nil) != (test.status != app.StatusUsage) {
 			t.Errorf("%s: the command has run: %v", test.file, err == nil)
@@ -214,21 +172,17 @@ func TestDetachWithoutTicket(t *testing.T) {
 // TestRunWithoutServerDoesNotWaitForTheLock: a command that has not reached ZooKeeper does not tell
 // the user that it waits for the lock.
 func TestRunWithoutServerDoesNotWaitForTheLock(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	stderr, quiet := os.Stderr, patience
-	defer func() { os.Stderr, patience = stderr, quiet }()
-	os.Stderr, patience = file, time.Millisecond
-
+	defer func(old time.Duration) { patience = old }(patience)
+	patience = time.Millisecond
 	t.Setenv(app.EnvConfig, "")
 	t.Setenv(app.EnvServers, "127.0.0.1:1")
-	status := run(t.Context(), []string{"run", "x", "--wait", "300ms", "--", "true"}, strings.NewReader(""), io.Discard, io.Discard)
-	said, err := os.ReadFile(file.Name())
-	if err != nil || status != statusNotAcquired || strings.Contains(string(said), "waiting for lock") {
-		t.Errorf("status %d, %v: %s", status, err, said)
+	said := stderrOf(t, func() {
+		if _, _, status := holdfast(t, "run", "x", "--wait", "300ms", "--", "true"); status != statusNotAcquired {
+			t.Errorf("status %d", status)
+		}
+	})
+	if strings.Contains(said, "waiting for lock") {
+		t.Error(said)
 	}
 }
 
@@ -245,11 +199,10 @@ func TestRunTellsWhatItWaitedFor(t *testing.T) {
 			silent = false
 			return locktest.Fault{Delay: 1500 * time.Millisecond}
 		})
-		var errs strings.Builder
-		status := run(t.Context(), append(args, "--", "true"), strings.NewReader(""), io.Discard, &errs)
+		_, errs, status := holdfast(t, append(args, "--", "true")...)
 		want := "ZooKeeper did not answer in time, tried " + os.Getenv(app.EnvServers) + "; holdfast doctor tells more"
-		if status != statusNotAcquired || !strings.Contains(errs.String(), want) {
-			t.Errorf("%q: status %d: %s", args, status, &errs)
+		if status != statusNotAcquired || !strings.Contains(errs, want) {
+			t.Errorf("%q: status %d: %s", args, status, errs)
 		}
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/shard"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 func newShards(flags *app.Flags) *cobra.Command {
-	var asJSON, fast bool
+	var fast bool
+	var out output
 	cmd := &cobra.Command{
 		Use:        "shards [GROUP]",
 		SuggestFor: []string{"partitions", "groups", "shard"},
@@ -40,12 +40,7 @@ Exit status: 1 if there is no such group, or something could not be read.`,
 		Example: `  holdfast shards
   holdfast shards orders/partitions
   holdfast shards orders/partitions --json | jq '.groups[].shards[3].owner'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return app.Usage("want the name of one group, or none")
-			}
-			return nil
-		},
+		Args:              app.Args(0, 1, "the name of one group, or none"),
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withTree(cmd, flags, func(_ *config.Config, locks *lock.Client, tree admin.Tree) error {
@@ -53,22 +48,19 @@ Exit status: 1 if there is no such group, or something could not be read.`,
 				if err != nil && groups == nil {
 					return err
 				}
-				out := cmd.OutOrStdout()
-				switch {
-				case asJSON:
-					err = errors.Join(jsonout.Document(out, struct {
-						Groups []shard.Status `json:"groups"`
-					}{groups}), err)
-				case len(args) == 0:
-					err = errors.Join(printGroups(out, groups, tree.Estimate(), fast, coloured(cmd)), err)
-				default:
-					err = printGroup(out, groups[0], tree.Estimate(), fast, coloured(cmd))
-				}
-				return err
+				document := struct {
+					Groups []shard.Status `json:"groups"`
+				}{groups}
+				return errors.Join(out.print(cmd, document, func(w io.Writer, colour bool) error {
+					if len(args) == 0 {
+						return printGroups(w, groups, tree.Estimate(), fast, colour)
+					}
+					return printGroup(w, groups[0], tree.Estimate(), fast, colour)
+				}), err)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	out.add(cmd)
 	cmd.Flags().BoolVar(&fast, "fast", false, "read members and plan only, and no owners")
 	return cmd
 }
@@ -148,14 +140,10 @@ func planAge(s shard.Status, now admin.Time) string {
 func leaderOf(s shard.Status) string {
 	for _, m := range s.Members {
 		if m.Leads {
-			return who(m.Owner, m.Host, m.PID)
+			return text.Who(m.Owner, m.Host, m.PID)
 		}
 	}
 	return "none"
-}
-
-func who(owner, host string, pid int) string {
-	return fmt.Sprintf("%s (%s, pid %d)", text.Printable(owner), text.Printable(host), pid)
 }
 
 // printGroup prints a group's members, and the shards that are not where they should be.
@@ -176,7 +164,7 @@ func printGroup(w io.Writer, s shard.Status, now admin.Time, fast, colour bool) 
 			owns.Style = text.Yellow
 		}
 		row := text.Cells(m.ID, text.Printable(m.Name), strconv.Itoa(m.Weight), strconv.Itoa(m.Shards))
-		table.Add(append(row, owns, text.Cell{Text: leads}, text.Cell{Text: who(m.Owner, m.Host, m.PID)})...)
+		table.Add(append(row, owns, text.Cell{Text: leads}, text.Cell{Text: text.Who(m.Owner, m.Host, m.PID)})...)
 	}
 	if err := table.Print(w); err != nil || fast {
 		return err

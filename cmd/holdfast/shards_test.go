@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -43,7 +43,7 @@ func TestPrintShards(t *testing.T) {
 		}
 		got.WriteByte('\n')
 	}
-	golden(t, "shards.txt", got.Bytes())
+	golden.Check(t, "shards.txt", got.Bytes())
 }
 
 // acquired observes a client, and has an event for each lock that the client acquires.
@@ -57,23 +57,12 @@ func (a acquired) Observe(_ context.Context, e lock.Event) {
 
 // TestShards: holdfast shards lists groups and shows one, with and without its owners.
 func TestShards(t *testing.T) {
-	t.Parallel()
-	server := serve(t)
 	taken := make(acquired, 100)
-	locks, err := lock.Dial(t.Context(), []string{server}, lock.WithOwner("shop"), lock.WithObserver(taken))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer locks.Close()
-	command := func(args ...string) (status int, out, errs string) {
-		var o, e bytes.Buffer
-		status = run(t.Context(), append([]string{"shards", "--servers", server}, args...), strings.NewReader(""), &o, &e)
-		return status, o.String(), e.String()
-	}
-	if status, out, errs := command(); status != 0 || out != "no groups of shards\n" {
+	_, locks := served(t, lock.WithOwner("shop"), lock.WithObserver(taken))
+	if out, errs, status := holdfast(t, "shards"); status != 0 || out != "no groups of shards\n" {
 		t.Errorf("without groups: status %d, %s%s", status, out, errs)
 	}
-	if status, _, errs := command("orders/partitions"); status != 1 || !strings.Contains(errs, `group "orders/partitions" has neither members`) {
+	if _, errs, status := holdfast(t, "shards", "orders/partitions"); status != 1 || !strings.Contains(errs, `group "orders/partitions" has neither members`) {
 		t.Errorf("no such group: status %d, %s", status, errs)
 	}
 	g, err := shard.Join(t.Context(), locks, "orders/partitions", 8, shard.Options{Name: "blue"})
@@ -91,20 +80,17 @@ func TestShards(t *testing.T) {
 		{"", "orders/partitions  8"}, {"--fast", "orders/partitions  8"}, {"orders/partitions", "without an owner: none"},
 		{"orders/partitions --fast", "8 shards"}, {"orders/partitions", "blue"},
 	} {
-		if status, out, errs := command(strings.Fields(c.args)...); status != 0 || !strings.Contains(out, c.says) {
+		if out, errs, status := holdfast(t, strings.Fields("shards "+c.args)...); status != 0 || !strings.Contains(out, c.says) {
 			t.Errorf("shards %s: status %d, %s%s", c.args, status, out, errs)
 		}
 	}
-	status, out, errs := command("orders/partitions", "--json")
+	out, errs, status := holdfast(t, "shards", "orders/partitions", "--json")
 	var got struct{ Groups []shard.Status }
 	if err := json.Unmarshal([]byte(out), &got); status != 0 || err != nil || len(got.Groups) != 1 || got.Groups[0].Unowned() != 0 || got.Groups[0].Members[0].Owns != 8 {
 		t.Errorf("--json: status %d, %v, %s%s", status, err, out, errs)
 	}
 	if err := g.Leave(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-	if status := run(t.Context(), []string{"shards", "a", "b"}, strings.NewReader(""), io.Discard, io.Discard); status != 2 {
-		t.Errorf("two names: status %d", status)
 	}
 }
 
@@ -115,10 +101,9 @@ func TestShardsOfAnIncompleteListing(t *testing.T) {
 	create(t, "/locks", "", 0, zk.WorldACL(zk.PermAll))
 	create(t, "/locks/secret", "", 0, zk.DigestACL(zk.PermAll, "other", "password"))
 	for arg, want := range map[string]string{"--json": "{\n  \"groups\": []\n}\n", "--json=false": "no groups of shards\n"} {
-		var out, errs bytes.Buffer
-		status := run(t.Context(), []string{"shards", arg}, strings.NewReader(""), &out, &errs)
-		if status != app.StatusFailed || out.String() != want || !strings.Contains(errs.String(), "/locks/secret") {
-			t.Errorf("%s: status %d, prints %q, says %q", arg, status, &out, &errs)
+		out, errs, status := holdfast(t, "shards", arg)
+		if status != app.StatusFailed || out != want || !strings.Contains(errs, "/locks/secret") {
+			t.Errorf("%s: status %d, prints %q, says %q", arg, status, out, errs)
 		}
 	}
 }

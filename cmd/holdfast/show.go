@@ -20,7 +20,7 @@ import (
 )
 
 func newShow(flags *app.Flags) *cobra.Command {
-	var asJSON bool
+	var out output
 	cmd := &cobra.Command{
 		Use:        "show NAME",
 		SuggestFor: []string{"get", "info", "describe"},
@@ -37,7 +37,7 @@ Exit status: 1 if the lock could not be read, its node is not Holdfast's or is d
 there is none of that name: it is free, or its name is another.`,
 		Example: `  holdfast show orders/42
   holdfast show orders/42 --json | jq -r '.waiters[].owner'`,
-		Args:              app.OneName,
+		Args:              oneName,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
@@ -45,7 +45,7 @@ there is none of that name: it is free, or its name is another.`,
 				return app.Usage("%w", err)
 			}
 			return withTree(cmd, flags, func(cfg *config.Config, _ *lock.Client, tree admin.Tree) error {
-				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), Policy: cfg.Policies.For(name), Unconfigured: flags.File() == ""}
+				q := list.Queue{Root: tree.Root(), Policy: cfg.Policies.For(name), Unconfigured: flags.File() == ""}
 				var err error
 				q.Time, err = tree.Now(cmd.Context()) // Inspect judges leases by this sample of ensemble time
 				q.NoRoot = errors.Is(err, zk.ErrNoNode)
@@ -58,11 +58,7 @@ there is none of that name: it is free, or its name is another.`,
 				if q.Asked, err = pendingRequests(cmd.Context(), tree, q.State); err != nil {
 					return fmt.Errorf("show %q: %w", name, err)
 				}
-				if asJSON {
-					err = q.JSON(cmd.OutOrStdout())
-				} else {
-					err = q.Picture(cmd.OutOrStdout(), coloured(cmd))
-				}
+				err = out.print(cmd, q.Document(), q.Picture)
 				if err == nil && q.State.Foreign != nil {
 					err = fmt.Errorf("lock %q cannot be taken: %w", name, q.State.Foreign)
 				}
@@ -73,7 +69,7 @@ there is none of that name: it is free, or its name is another.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	out.add(cmd)
 	return cmd
 }
 

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -29,23 +26,8 @@ func TestShowOfAForeignNode(t *testing.T) {
 		"session": `lock "session" cannot be taken: /locks/session is an ephemeral node`,
 		"empty":   `there is no lock "empty"`,
 	} {
-		var out, errs bytes.Buffer
-		status := run(t.Context(), []string{"show", name}, strings.NewReader(""), &out, &errs)
-		if status != app.StatusFailed || !strings.Contains(errs.String(), want) {
-			t.Errorf("%s: status %d, says %q, want %q", name, status, &errs, want)
+		if _, errs, status := holdfast(t, "show", name); status != app.StatusFailed || !strings.Contains(errs, want) {
+			t.Errorf("%s: status %d, says %q, want %q", name, status, errs, want)
 		}
-	}
-}
-
-// create creates a node as another program does. An ephemeral one stays until the end of the test.
-func create(t *testing.T, path, data string, flags int32, acl []zk.ACL) {
-	t.Helper()
-	z, _, err := zk.Connect([]string{os.Getenv(app.EnvServers)}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(z.Close)
-	if _, err := z.Create(path, []byte(data), flags, acl); err != nil {
-		t.Fatal(path, err)
 	}
 }

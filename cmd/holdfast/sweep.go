@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
 func newSweep(flags *app.Flags) *cobra.Command {
-	var dryRun, asJSON bool
+	var dryRun bool
+	var out output
 	cmd := &cobra.Command{
-		Use:        "sweep [--dry-run]",
+		Use:        "sweep",
 		SuggestFor: []string{"reap", "reaper", "clean"},
 		Short:      "Clean up once after lock holders that died, as the reaper does",
 		Long: `Clean up once after lock holders that died, as the reaper does: delete expired
@@ -36,7 +36,7 @@ Exit status: 1 if the sweep failed or is incomplete, or another reaper is the ac
 one. What an ACL forbids is told, and is no failure.`,
 		Example: `  holdfast sweep --config config.yaml --dry-run
   holdfast sweep --json | jq .total.deleted`,
-		Args: cobra.NoArgs,
+		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTree(cmd, flags, func(cfg *config.Config, locks *lock.Client, _ admin.Tree) error {
 				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
@@ -48,16 +48,12 @@ one. What an ACL forbids is told, and is no failure.`,
 					return err
 				}
 				report, err := r.Sweep(cmd.Context())
-				print := func(w io.Writer) error { return printReport(w, &report, coloured(cmd)) }
-				if asJSON {
-					print = func(w io.Writer) error { return jsonout.Document(w, report) }
-				}
-				return errors.Join(err, print(cmd.OutOrStdout()))
+				return errors.Join(err, out.print(cmd, report, func(w io.Writer, colour bool) error { return printReport(w, &report, colour) }))
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be deleted")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON document")
+	out.add(cmd)
 	return cmd
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/schedule"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // envTick is the variable that run --tick adds to the environment of the command.
@@ -26,21 +27,23 @@ const envTick = "HOLDFAST_TICK"
 
 // tickFlags are the flags of run for a command that runs once a tick.
 type tickFlags struct {
-	tick            string // the schedule; "": none
-	missed, overlap string
-	limit           int // how many missed ticks run at most
-	atLeastOnce     bool
-	late            time.Duration
-	lateIsGiven     bool
-	jobs            string      // the node below which the jobs' records are
-	began           func() bool // stops the timer of --wait; nil: --wait was not given
+	tick        string // the schedule; "": none
+	ticks       schedule.Schedule
+	missed      schedule.Missed
+	overlap     schedule.Overlap
+	limit       int // how many missed ticks run at most
+	atLeastOnce bool
+	late        time.Duration
+	lateIsGiven bool
+	jobs        string      // the node below which the jobs' records are
+	began       func() bool // stops the timer of --wait; nil: --wait was not given
 }
 
 func (f *tickFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.tick, "tick", "", "run the command once for each tick of this `SCHEDULE`, such as @daily or \"30 4 * * *\"")
-	cmd.Flags().StringVar(&f.missed, "missed", schedule.Skip.String(), "with --tick: which missed ticks run, `skip`, last or all")
+	cmd.Flags().Var(app.Parse(&f.missed, schedule.ParseMissed), "missed", "with --tick: `which` missed ticks run, skip, last or all")
 	cmd.Flags().IntVar(&f.limit, "limit", schedule.DefaultLimit, "with --missed all: how many missed ticks run at most, the last ones")
-	cmd.Flags().StringVar(&f.overlap, "overlap", schedule.OverlapWait.String(), "with --tick: what a tick does while an earlier one runs, `wait`, skip or beside")
+	cmd.Flags().Var(app.Parse(&f.overlap, schedule.ParseOverlap), "overlap", "with --tick: `what` a tick does while an earlier one runs, wait, skip or beside")
 	cmd.Flags().BoolVar(&f.atLeastOnce, "at-least-once", false, "with --tick: run a tick again if its command was interrupted")
 	cmd.Flags().DurationVar(&f.late, "late", schedule.DefaultLate, "with --tick: how late a tick may start, else it is missed; by default twice TTL and grace if that is more")
 	addJobs(cmd, &f.jobs)
@@ -48,11 +51,12 @@ func (f *tickFlags) add(cmd *cobra.Command) {
 
 // addJobs adds the flag with the node below which the records of jobs are.
 func addJobs(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "jobs", schedule.DefaultPath, "the node below which the records of jobs are")
+	*path = schedule.DefaultPath
+	cmd.Flags().Var(app.Parse(path, func(node string) (string, error) { return node, znode.CheckRoot(node) }), "jobs", "the `node` below which the records of jobs are")
 }
 
-// check refuses flags that do not go together, and values out of range.
-func (f *tickFlags) check(cmd *cobra.Command) error {
+// check reads the schedule. It refuses flags that do not go together, and values out of range.
+func (f *tickFlags) check(cmd *cobra.Command) (err error) {
 	f.lateIsGiven = cmd.Flags().Changed("late")
 	if f.tick == "" {
 		for _, flag := range []string{"missed", "limit", "overlap", "at-least-once", "late", "jobs"} {
@@ -73,10 +77,13 @@ func (f *tickFlags) check(cmd *cobra.Command) error {
 	if wait := cmd.Flags().Lookup("wait"); wait.Changed && wait.Value.String() == "0s" {
 		return app.Usage("--wait 0: does not go with --tick, which may have to wait for the tick; see --overlap skip")
 	}
+	if f.ticks, err = policy.ParseSchedule(f.tick); err != nil {
+		return app.Usage("--tick %q: %w", f.tick, err)
+	}
 	switch {
 	case f.late <= 0:
 		return app.Usage("--late %v: must be positive", f.late)
-	case cmd.Flags().Changed("limit") && f.missed != schedule.RunAll.String():
+	case cmd.Flags().Changed("limit") && f.missed != schedule.RunAll:
 		return app.Usage("--limit: is for --missed %v", schedule.RunAll)
 	case f.limit < 1 || f.limit > schedule.MaxLimit:
 		return app.Usage("--limit %d: must be from 1 to %d", f.limit, schedule.MaxLimit)
@@ -87,24 +94,12 @@ func (f *tickFlags) check(cmd *cobra.Command) error {
 // job returns the named job. If --late is not given, a tick may be late by the longer of the default and
 // 2*(ttl+grace), because two crashes block the lock for 2*(ttl+grace).
 func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duration, report func(schedule.Run)) (*schedule.Job, error) {
-	ticks, err := policy.ParseSchedule(f.tick)
-	if err != nil {
-		return nil, app.Usage("--tick %q: %w", f.tick, err)
-	}
-	missed, err := schedule.ParseMissed(f.missed)
-	if err != nil {
-		return nil, app.Usage("--missed: %w", err)
-	}
-	overlap, err := schedule.ParseOverlap(f.overlap)
-	if err != nil {
-		return nil, app.Usage("--overlap: %w", err)
-	}
 	late := f.late
 	if !f.lateIsGiven {
 		late = max(late, 2*(ttl+grace))
 	}
-	return schedule.New(locks, name, ticks, schedule.Options{
-		AtLeastOnce: f.atLeastOnce, Missed: missed, Limit: f.limit, Overlap: overlap, Late: late, Path: f.jobs,
+	return schedule.New(locks, name, f.ticks, schedule.Options{
+		AtLeastOnce: f.atLeastOnce, Missed: f.missed, Limit: f.limit, Overlap: f.overlap, Late: late, Path: f.jobs,
 		Lock: []lock.LockOption{lock.WithTTL(ttl)}, Report: report,
 	})
 }

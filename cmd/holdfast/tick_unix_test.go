@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,10 +14,11 @@ import (
 // TestRunTickPassesSignalsOn: a signal for the command, such as SIGUSR1, does not keep further ticks
 // from running.
 func TestRunTickPassesSignalsOn(t *testing.T) {
-	server, file := serve(t), filepath.Join(t.TempDir(), "ran")
+	served(t)
+	file := filepath.Join(t.TempDir(), "ran")
 	command := func(script string) {
 		t.Helper()
-		if status := run(t.Context(), []string{"run", "--servers", server, "--tick", "@every 1s", "x", "--", "sh", "-c", script}, strings.NewReader(""), io.Discard, io.Discard); status != 0 {
+		if _, _, status := holdfast(t, "run", "--tick", "@every 1s", "x", "--", "sh", "-c", script); status != 0 {
 			t.Errorf("status %d", status)
 		}
 	}

@@ -23,8 +23,8 @@ type ticketFlags struct {
 }
 
 func (f *ticketFlags) add(cmd *cobra.Command) {
-	cmd.Flags().Var((*app.Given)(&f.attach), "attach", "go on with the lock that the ticket in this file is for; the file is removed then")
-	cmd.Flags().Var((*app.Given)(&f.detach), "detach", "when the command has succeeded keep the lock, and write a ticket for it to this file")
+	cmd.Flags().Var(app.Given(&f.attach), "attach", "go on with the lock that the ticket in this file is for; the file is removed then")
+	cmd.Flags().Var(app.Given(&f.detach), "detach", "when the command has succeeded keep the lock, and write a ticket for it to this file")
 	cmd.Flags().BoolVar(&f.failed, "detach-failed", false, "with --detach: also if the command has failed")
 	cmd.Flags().DurationVar(&f.detachFor, "detach-for", 0, "with --detach: how long the lock is kept (default for the TTL)")
 }

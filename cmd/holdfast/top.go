@@ -30,14 +30,10 @@ It needs a terminal; holdfast ls --watch prints elsewhere. Nothing is changed.
 
 Exit status: 2 also if there is no terminal.`,
 		Example:           `  holdfast top 'orders/**' --sort age`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              app.Args(0, 1, "the name or pattern of locks, or none"),
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := ""
-			if len(args) > 0 {
-				pattern = args[0]
-			}
-			what, err := chosen(pattern)
+			what, err := chosen(optional(args))
 			switch {
 			case err != nil:
 				return err

@@ -2,15 +2,15 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 )
 
 func newVersion() *cobra.Command {
-	var asJSON bool
+	var out output
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
@@ -18,15 +18,14 @@ func newVersion() *cobra.Command {
 it was built with.`,
 		Example: `  holdfast version
   holdfast version --json | jq -r .commit`,
-		Args: cobra.NoArgs,
+		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON {
-				return jsonout.Document(cmd.OutOrStdout(), app.ReadBuild())
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "holdfast", app.Version())
-			return err
+			return out.print(cmd, app.ReadBuild(), func(w io.Writer, _ bool) error {
+				_, err := fmt.Fprintln(w, "holdfast", app.Version())
+				return err
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	out.add(cmd)
 	return cmd
 }

@@ -70,7 +70,7 @@ no failure: nothing is swept, and a warning says so.`,
 		Example: `  reaper --config config.yaml
   reaper --config config.yaml --once > report.json
   reaper --servers zk1:2181,zk2:2181 --dry-run`,
-		Args:    cobra.NoArgs,
+		Args:    app.NoArgs,
 		Version: app.Version(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}

@@ -99,16 +99,20 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.InitDefaultCompletionCmd(args...)
-	for _, c := range cmd.Commands() {
-		refuseOthers(c)
-	}
-	fitHelp(cmd, helpWidth(out))
-	cmd.SetArgs(args)
 	cmd.SetIn(in)
 	cmd.SetOut(out)
 	cmd.SetErr(errs)
+	cmd.CompletionOptions.HiddenDefaultCmd = !cmd.HasSubCommands()
+	cmd.InitDefaultCompletionCmd(args...) // after SetOut, because it keeps the output
+	cmd.InitDefaultHelpCmd()
+	for _, c := range cmd.Commands() {
+		refuseOthers(c)
+		if c.Name() == "help" {
+			c.Run, c.RunE = nil, help
+		}
+	}
+	fitHelp(cmd, helpWidth(out))
+	cmd.SetArgs(args)
 	ran, err := cmd.ExecuteContextC(ctx)
 	var unwritten *fs.PathError                                // --version writes before the command starts
 	if err != nil && !started && !errors.As(err, &unwritten) { // cobra refused the command line
@@ -146,13 +150,42 @@ func refuseOthers(cmd *cobra.Command) {
 	}
 }
 
-// NoArgs refuses arguments, as [cobra.NoArgs] does, and proposes a command if the argument resembles
-// one.
+// help shows the help of the command that args name. Cobra's own would show that of the program for
+// an unknown one, without an error.
+func help(cmd *cobra.Command, args []string) error {
+	of, rest, err := cmd.Root().Find(args)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) > 0:
+		return Usage("%w\nTry: %s --help", unknown(of, rest[0], ""), of.CommandPath())
+	}
+	of.InitDefaultHelpFlag()
+	of.InitDefaultVersionFlag()
+	return of.Help()
+}
+
+// NoArgs refuses arguments. If the command has subcommands, it proposes the one that the argument
+// resembles.
 func NoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return unknown(cmd, args[0], "")
+	}
+	return fmt.Errorf("want no arguments, not %q", args[0])
+}
+
+// Args requires a number of arguments from least to most. want names them for an error, such as "the
+// name of one lock".
+func Args(least, most int, want string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if n := len(args); n < least || n > most {
+			return fmt.Errorf("want %s, not %d arguments", want, n)
+		}
 		return nil
 	}
-	return unknown(cmd, args[0], "")
 }
 
 // unknown returns the error for an unknown command. hint is for one that resembles none.
@@ -165,14 +198,6 @@ func unknown(cmd *cobra.Command, arg, hint string) error {
 		hint = "; did you mean " + strings.Join(similar, " or ") + "?"
 	}
 	return fmt.Errorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
-}
-
-// OneName requires one argument, the name of a lock.
-func OneName(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want the name of one lock, not %d arguments", len(args))
-	}
-	return nil
 }
 
 // Exit is an error with its own exit status. If Err is nil, nothing is printed.

@@ -36,25 +36,47 @@ type Flags struct {
 
 // Add adds the flags to a set.
 func (f *Flags) Add(set *pflag.FlagSet) {
-	set.Var((*Given)(&f.Config), "config", "configuration `file` (default $"+EnvConfig+", or none)")
-	set.Var((*Given)(&f.Servers), "servers", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
-	set.Var((*Given)(&f.Root), "root", "`node` below which the locks are, or the name of one of the configuration's roots (default as configured, or "+lock.DefaultRoot+")")
+	set.Var(Given(&f.Config), "config", "configuration `file` (default $"+EnvConfig+", or none)")
+	set.Var(Given(&f.Servers), "servers", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
+	set.Var(Given(&f.Root), "root", "`node` below which the locks are, or the name of one of the configuration's roots (default as configured, or "+lock.DefaultRoot+")")
 }
 
-// Given is the value of a flag that must not be empty: if a script's variable is unset, a reaper
-// must not use the default servers and root.
-type Given string
+// Parsed is the value of a flag that parse converts or refuses. Its present value is the default.
+type Parsed[T any] struct {
+	to    *T
+	parse func(string) (T, error)
+}
 
-func (g *Given) String() string { return string(*g) }
+// Parse returns the value of a flag that parse converts to to.
+func Parse[T any](to *T, parse func(string) (T, error)) *Parsed[T] { return &Parsed[T]{to, parse} }
+
+// Given returns the value of a flag that must not be empty: if a script's variable is unset, a reaper
+// must not use the default servers and root.
+func Given(to *string) *Parsed[string] {
+	return Parse(to, func(text string) (string, error) {
+		if text == "" {
+			return "", errors.New("must not be empty")
+		}
+		return text, nil
+	})
+}
+
+func (p *Parsed[T]) String() string {
+	if p.to == nil { // of a zero value, which is made for the usage
+		return ""
+	}
+	return fmt.Sprint(*p.to)
+}
 
 // Type returns the value's name in the usage, for a flag whose usage names none in backquotes.
-func (g *Given) Type() string { return "string" }
+func (p *Parsed[T]) Type() string { return "string" }
 
-func (g *Given) Set(value string) error {
-	if value == "" {
-		return errors.New("must not be empty")
+func (p *Parsed[T]) Set(text string) error {
+	value, err := p.parse(text)
+	if err != nil { // the flag's error names it as invalid
+		return errors.New(strings.TrimPrefix(err.Error(), lock.ErrInvalid.Error()+": "))
 	}
-	*g = Given(value)
+	*p.to = value
 	return nil
 }
 

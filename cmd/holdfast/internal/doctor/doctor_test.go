@@ -3,12 +3,9 @@ package doctor
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,14 +16,13 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // patient is an in-memory ensemble, and the configuration that the doctor examines it with.
 type patient struct {
@@ -481,19 +477,13 @@ func TestHealthy(t *testing.T) {
 // TestPlantsAreAll: plants has each kind of finding, and each kind has a severity, a meaning and a
 // remedy.
 func TestPlantsAreAll(t *testing.T) {
+	planted := map[string]bool{}
+	for _, p := range plants {
+		planted[p.id] = true
+	}
 	for id, k := range kinds {
-		planted := slices.ContainsFunc(plants, func(p struct {
-			id, what, mend string
-			opts           locktest.Options
-			plant          func(p *patient)
-		}) bool {
-			return p.id == id
-		})
-		if !planted {
-			t.Errorf("%s has no plant", id)
-		}
-		if k.means == "" || k.mend == "" || k.Severity == "" {
-			t.Errorf("%s: %+v", id, k)
+		if !planted[id] || k.means == "" || k.mend == "" || k.Severity == "" {
+			t.Errorf("%s: planted %v, %+v", id, planted[id], k)
 		}
 	}
 }
@@ -507,17 +497,5 @@ func TestPrint(t *testing.T) {
 	if err := r.Print(&got, false); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", "report.txt")
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("got\n%s\nwant\n%s", &got, want)
-	}
+	golden.Check(t, "report.txt", got.Bytes())
 }

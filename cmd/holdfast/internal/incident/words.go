@@ -180,12 +180,8 @@ func join(parts ...string) string {
 
 // who returns a client's owner, host and pid for tables; "" if the client is unknown.
 func who(c history.Client) string {
-	const widest = 24
-	switch {
-	case !c.Known():
+	if !c.Known() {
 		return ""
-	case c.Host == "" && c.PID == 0:
-		return text.Head(text.Printable(c.Owner), widest)
 	}
-	return fmt.Sprintf("%s (%s, pid %d)", text.Head(text.Printable(c.Owner), widest), text.Head(text.Printable(c.Host), widest), c.PID)
+	return text.Who(c.Owner, c.Host, c.PID)
 }

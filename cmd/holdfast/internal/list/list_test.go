@@ -2,23 +2,21 @@ package list
 
 import (
 	"bytes"
-	"flag"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // noon is the time of the listings.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -135,30 +133,12 @@ var listings = map[string]Listing{
 
 func TestPrint(t *testing.T) {
 	for name, l := range listings {
-		t.Run(name, func(t *testing.T) {
-			for file, print := range map[string]func(*bytes.Buffer) error{
-				name + ".json": func(b *bytes.Buffer) error { return l.JSON(b) },
-				name + ".txt":  func(b *bytes.Buffer) error { return l.Table(b, 0, false) },
-			} {
-				var got bytes.Buffer
-				if err := print(&got); err != nil {
-					t.Fatal(err)
-				}
-				golden := filepath.Join("testdata", file)
-				if *update {
-					if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(golden)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !bytes.Equal(got.Bytes(), want) {
-					t.Errorf("%s: got\n%s\nwant\n%s", file, &got, want)
-				}
-			}
-		})
+		var table, document bytes.Buffer
+		if err := errors.Join(l.Table(&table, 0, false), jsonout.Document(&document, l.Document())); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, name+".txt", table.Bytes())
+		golden.Check(t, name+".json", document.Bytes())
 	}
 }
 
@@ -170,7 +150,7 @@ func TestTableOnTerminal(t *testing.T) {
 		if err := listings["busy"].Table(&got, width, false); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, fmt.Sprintf("busy-%d.txt", width), got.Bytes())
+		golden.Check(t, fmt.Sprintf("busy-%d.txt", width), got.Bytes())
 		for line := range strings.SplitSeq(got.String(), "\n") {
 			if width >= 60 && text.Width(line) > width {
 				t.Errorf("wider than %d: %q", width, line)

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -60,25 +58,16 @@ type Asked struct {
 
 const jsonTime = "2006-01-02T15:04:05.000Z07:00"
 
-// JSON prints the listing as one JSON document.
-func (l Listing) JSON(w io.Writer) error {
-	return jsonout.Document(w, l.document())
-}
-
-// Line prints the listing as a JSON document in one line.
-func (l Listing) Line(w io.Writer) error {
-	return jsonout.Line(w, l.document(), false)
-}
-
 // noRoot returns a line that says that there is no root; "" if there is one.
-func (l Listing) noRoot() string {
-	if !l.NoRoot {
+func noRoot(is bool, root string) string {
+	if !is {
 		return ""
 	}
-	return fmt.Sprintf("there is no node %s: no lock has been taken below it yet, or --root is to name another\n", text.Printable(l.Root))
+	return fmt.Sprintf("there is no node %s: no lock has been taken below it yet, or --root is to name another\n", text.Printable(root))
 }
 
-func (l Listing) document() any {
+// Document returns the listing for the JSON output.
+func (l Listing) Document() any {
 	type unread struct {
 		Path string `json:"path"`
 		Err  string `json:"error"`
@@ -89,12 +78,9 @@ func (l Listing) document() any {
 		Locks  []Lock   `json:"locks"`
 		Unread []unread `json:"unread,omitempty"`
 		NoRoot bool     `json:"no_root,omitempty"`
-	}{Root: l.Root, Locks: []Lock{}, NoRoot: l.NoRoot}
-	if l.Time.Zxid != 0 {
-		doc.Time = latest(l.Time).UTC().Format(jsonTime)
-	}
+	}{Root: l.Root, Time: stamp(l.Time), Locks: []Lock{}, NoRoot: l.NoRoot}
 	for _, s := range l.Nodes {
-		doc.Locks = append(doc.Locks, l.Lock(s))
+		doc.Locks = append(doc.Locks, lockOf(s))
 	}
 	for _, u := range l.Unread {
 		doc.Unread = append(doc.Unread, unread{u.Path, u.Err.Error()})
@@ -102,20 +88,20 @@ func (l Listing) document() any {
 	return doc
 }
 
-// Lock returns the lock for the JSON output.
-func (l Listing) Lock(s admin.State) Lock {
+// lockOf returns the lock for the JSON output.
+func lockOf(s admin.State) Lock {
 	out := Lock{Name: s.Name, Kind: string(s.Kind), Permits: s.Permits, Holders: []Entry{}, Waiters: []Entry{}}
-	l.each(s, func(c admin.Contender, place int) {
-		if place == 0 {
-			out.Holders = append(out.Holders, l.entry(c))
+	for _, p := range places(s) {
+		if p.in {
+			out.Holders = append(out.Holders, entry(p.Contender))
 		} else {
-			out.Waiters = append(out.Waiters, l.entry(c))
+			out.Waiters = append(out.Waiters, entry(p.Contender))
 		}
-	})
+	}
 	return out
 }
 
-func (l Listing) entry(c admin.Contender) Entry {
+func entry(c admin.Contender) Entry {
 	e := Entry{Path: c.Path, Token: c.Token.String(), Ours: c.Ours}
 	if c.Err != nil {
 		e.Err = c.Err.Error()
@@ -135,23 +121,17 @@ func (l Listing) entry(c admin.Contender) Entry {
 	if left, known := left(c); known {
 		ms := left.Milliseconds()
 		e.Expired = left < 0
-		e.Read, e.Left = latest(c.Read).UTC().Format(jsonTime), &ms
+		e.Read, e.Left = stamp(c.Read), &ms
 	}
 	return e
 }
 
-// each calls f for each contender with its place in the queue, by the rule by which clients enter.
-// Place 0 means that the contender holds the lock.
-func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
-	waiting := 0
-	for _, p := range l.places(s) {
-		if p.in {
-			f(p.Contender, 0)
-			continue
-		}
-		waiting++
-		f(p.Contender, waiting)
+// stamp returns t for people and tools; "" if it is unknown.
+func stamp(t admin.Time) string {
+	if t.Zxid == 0 {
+		return ""
 	}
+	return latest(t).UTC().Format(jsonTime)
 }
 
 // latest returns the upper bound of t, rounded up to a millisecond.
@@ -173,12 +153,8 @@ func held(c admin.Contender) (held time.Duration, known bool) {
 	return held, !c.Acquired.IsZero() && c.Read.Zxid != 0 && held >= 0
 }
 
-// widest is the width of an owner or host in the table, in cells of the terminal. widestName is
-// the width of a lock's name; a longer one gets its own line.
-const (
-	widest     = 24
-	widestName = 40
-)
+// widestName is the width of a lock's name in the table; a longer one gets its own line.
+const widestName = 40
 
 // Table prints the listing for people: a line for each contender, the holder's first. If the table is
 // wider than width cells, Table takes these steps until it fits; a width of 0 means no limit:
@@ -193,7 +169,7 @@ func (l Listing) Table(w io.Writer, width int, colour bool) error {
 		if len(l.Unread) > 0 {
 			that = " that can be read"
 		}
-		_, err := fmt.Fprintf(w, "no locks in use at or below %s%s\n%s", text.Printable(l.Path), that, l.noRoot())
+		_, err := fmt.Fprintf(w, "no locks in use at or below %s%s\n%s", text.Printable(l.Path), that, noRoot(l.NoRoot, l.Root))
 		return err
 	}
 	table := text.Table{Widest: []int{widestName}, Colour: colour}
@@ -203,10 +179,17 @@ func (l Listing) Table(w io.Writer, width int, colour bool) error {
 		if len(s.Contenders) == 0 {
 			table.Add(text.Cells(name, "", "", "", kind)...)
 		}
-		l.each(s, func(c admin.Contender, place int) {
-			table.Add(slices.Concat(text.Cells(name), cells(c, place), text.Cells(kind, c.Token.String()))...)
+		waiting := 0
+		for _, p := range places(s) {
+			who := text.Cell{Text: Who(p.Contender)}
+			if !p.in {
+				waiting++
+				who = text.Cell{Text: fmt.Sprintf("%d. %s", waiting, who.Text), Style: text.Dim}
+			}
+			row := append(text.Cells(name), leftCell(p.Contender), who, text.Cell{Text: Age(held(p.Contender))})
+			table.Add(append(row, text.Cells(kind, p.Token.String())...)...)
 			name, kind = "", "" // printed once for each lock
-		})
+		}
 	}
 	for _, narrower := range []func(){
 		func() { table.Keep(5) }, func() { table.Keep(4) }, func() { table.Widest[0] = 1 }, func() { table.Keep(3) },
@@ -235,17 +218,6 @@ func KindOf(s admin.State) string {
 		return fmt.Sprintf("%s of %d", s.Kind, s.Permits)
 	}
 	return string(s.Kind)
-}
-
-// cells returns a contender's cells in the table: the rest of its lease, its owner, and the time
-// for which it has held the lock.
-func cells(c admin.Contender, place int) []text.Cell {
-	who := text.Cell{Text: Who(c)}
-	if place > 0 {
-		who.Text = fmt.Sprintf("%d. %s", place, who.Text)
-		who.Style = text.Dim
-	}
-	return []text.Cell{leftCell(c), who, {Text: Age(held(c))}}
 }
 
 // leftCell returns the cell with the rest of a lease.
@@ -277,16 +249,15 @@ func Age(d time.Duration, known bool) string {
 // Who returns a contender's owner, host and pid for tables; the entry's name if it is unreadable or
 // another library's.
 func Who(c admin.Contender) string {
-	who := "not ours: "
-	if c.Session == 0 {
-		who = "no session: "
-	}
-	who += text.Tail(text.Printable(path.Base(c.Path)), widest)
+	entry := text.Tail(text.Printable(path.Base(c.Path)), text.Widest)
+	who := "not ours: " + entry
 	switch {
-	case c.Err != nil:
-		who = "unreadable: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
 	case c.Ours:
-		who = fmt.Sprintf("%s (%s, pid %d)", text.Head(text.Printable(c.Owner), widest), text.Head(text.Printable(c.Host), widest), c.PID)
+		who = text.Who(c.Owner, c.Host, c.PID)
+	case c.Err != nil:
+		who = "unreadable: " + entry
+	case c.Session == 0:
+		who = "no session: " + entry
 	}
 	if c.Detached {
 		who += ", detached"

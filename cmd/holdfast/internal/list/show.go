@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -19,7 +18,6 @@ import (
 // Queue is one lock with its holders and waiters, for display.
 type Queue struct {
 	Root   string
-	Path   string
 	Time   admin.Time // as in Listing
 	State  admin.State
 	Policy policy.Rule
@@ -39,7 +37,7 @@ type place struct {
 }
 
 // places returns the places of all contenders, by the rule by which clients enter.
-func (l Listing) places(s admin.State) []place {
+func places(s admin.State) []place {
 	all := make([]place, len(s.Contenders))
 	names := make([]znode.Name, len(s.Contenders))
 	for i, c := range s.Contenders {
@@ -56,15 +54,10 @@ func (l Listing) places(s admin.State) []place {
 	return all
 }
 
-func (q Queue) listing() Listing {
-	return Listing{Root: q.Root, Path: q.Path, Time: q.Time, NoRoot: q.NoRoot}
-}
-
 // Picture prints the queue as a picture: the holders, the waiters, and the entry that each waiter waits
 // for.
 func (q Queue) Picture(w io.Writer, colour bool) error {
-	s, l := q.State, q.listing()
-	places := l.places(s)
+	s, places := q.State, places(q.State)
 	in, expired := 0, 0
 	for _, p := range places {
 		switch {
@@ -93,8 +86,8 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 	if p.MaxHold > 0 {
 		head += fmt.Sprintf(", max_hold %v", p.MaxHold)
 	}
-	if q.Time.Zxid != 0 {
-		head += fmt.Sprintf("\n%s by the leader's clock", latest(q.Time).UTC().Format(jsonTime))
+	if now := stamp(q.Time); now != "" {
+		head += "\n" + now + " by the leader's clock"
 	}
 	if _, err := fmt.Fprintln(w, head); err != nil {
 		return err
@@ -115,7 +108,7 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 		if s.Kind == znode.Dir {
 			hint = fmt.Sprintf("it is a node above other locks: holdfast ls %s lists them\n", text.Name(s.Name))
 		}
-		_, err := fmt.Fprint(w, "\nno client holds it or waits for it\n", hint, l.noRoot())
+		_, err := fmt.Fprint(w, "\nno client holds it or waits for it\n", hint, noRoot(q.NoRoot, q.Root))
 		return err
 	}
 	for i, line := range table.Lines() {
@@ -150,6 +143,8 @@ func (q Queue) advice(places []place) string {
 			all = append(all, foreignAdvice(p.Contender))
 		case p.expired():
 			all = append(all, "holdfast sweep    cleans up what has expired; a waiter does so by itself")
+		case p.Detached:
+			all = append(all, "holdfast break "+name+"    ends it: no process has it, until one attaches to it by its ticket")
 		default:
 			all = append(all, "holdfast revoke "+name+"    asks its holders to release it",
 				"holdfast break "+name+"     ends a hold whose program hangs; the next waiter enters when that is safe")
@@ -218,8 +213,7 @@ func role(n znode.Name, kind znode.Kind, shares bool) string {
 // notes returns further lines about a contender.
 func (q Queue) notes(p place) (notes []string) {
 	if r, asked := q.Asked[p.Path]; asked {
-		note := fmt.Sprintf("asked to release it by %s (%s, pid %d) at %s", text.Head(text.Printable(r.Owner), widest), text.Head(text.Printable(r.Host), widest), r.PID,
-			time.UnixMilli(r.Stat.Mtime).UTC().Format(jsonTime))
+		note := fmt.Sprintf("asked to release it by %s at %s", text.Who(r.Owner, r.Host, r.PID), time.UnixMilli(r.Stat.Mtime).UTC().Format(jsonTime))
 		if r.Reason != "" {
 			note += ": " + text.Head(text.Printable(r.Reason), 100)
 		}
@@ -248,9 +242,8 @@ func ofSession(c admin.Contender) string {
 	return fmt.Sprintf("of the session 0x%x: it goes when that ends", uint64(c.Session))
 }
 
-// JSON prints the queue as one JSON document.
-func (q Queue) JSON(w io.Writer) error {
-	l := q.listing()
+// Document returns the queue for the JSON output.
+func (q Queue) Document() any {
 	doc := struct {
 		Root   string `json:"root"`
 		Time   string `json:"time,omitempty"`
@@ -261,12 +254,9 @@ func (q Queue) JSON(w io.Writer) error {
 		// Unconfigured means that the policy is that of no configuration.
 		Unconfigured bool `json:"unconfigured,omitempty"`
 		Lock
-	}{Unconfigured: q.Unconfigured, Root: q.Root, Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), NoRoot: q.NoRoot, Lock: l.Lock(q.State)}
-	if q.Time.Zxid != 0 {
-		doc.Time = latest(q.Time).UTC().Format(jsonTime)
-	}
+	}{Unconfigured: q.Unconfigured, Root: q.Root, Time: stamp(q.Time), Policy: q.Policy.Name, TTL: q.Policy.TTL.Milliseconds(), Grace: q.Policy.Grace.Milliseconds(), NoRoot: q.NoRoot, Lock: lockOf(q.State)}
 	ahead := map[string]string{}
-	for _, p := range l.places(q.State) {
+	for _, p := range places(q.State) {
 		if !p.in {
 			ahead[p.Path] = q.State.Contenders[p.waitsFor].Path
 		}
@@ -279,12 +269,12 @@ func (q Queue) JSON(w io.Writer) error {
 	for i := range doc.Waiters {
 		doc.Waiters[i].WaitsFor = ahead[doc.Waiters[i].Path]
 	}
-	return jsonout.Document(w, doc)
+	return doc
 }
 
 // Holders returns the contenders that hold the lock. An expired holder is one of them until its purge.
 func Holders(s admin.State) (in []admin.Contender) {
-	for _, p := range (Listing{}).places(s) {
+	for _, p := range places(s) {
 		if p.in {
 			in = append(in, p.Contender)
 		}

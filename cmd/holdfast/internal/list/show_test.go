@@ -2,14 +2,16 @@ package list
 
 import (
 	"bytes"
-	"github.com/go-zookeeper/zk"
-	"os"
-	"path/filepath"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -36,6 +38,12 @@ func TestPicture(t *testing.T) {
 		"show-asked": {State: state("busy", "orders/42"), Asked: map[string]admin.Revocation{
 			state("busy", "orders/42").Contenders[0].Path: {Owner: "ops", Host: "node9", PID: 3, Reason: "deploy", Stat: &zk.Stat{Mtime: noon.UnixMilli()}},
 		}},
+		"show-detached": {State: func() admin.State {
+			s := state("busy", "imports/a")
+			s.Contenders = append([]admin.Contender(nil), s.Contenders...)
+			s.Contenders[0].Detached = true
+			return s
+		}()},
 		"show-broken": {State: func() admin.State {
 			s := state("busy", "imports/a")
 			s.Contenders = append([]admin.Contender(nil), s.Contenders...)
@@ -43,17 +51,13 @@ func TestPicture(t *testing.T) {
 			return s
 		}()},
 	} {
-		q.Root, q.Path, q.Time, q.Policy = "/locks", "/locks/"+q.State.Name, at(noon), p
-		for name, print := range map[string]func(*bytes.Buffer) error{
-			file + ".txt":  func(b *bytes.Buffer) error { return q.Picture(b, false) },
-			file + ".json": func(b *bytes.Buffer) error { return q.JSON(b) },
-		} {
-			var got bytes.Buffer
-			if err := print(&got); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, name, got.Bytes())
+		q.Root, q.Time, q.Policy = "/locks", at(noon), p
+		var picture, document bytes.Buffer
+		if err := errors.Join(q.Picture(&picture, false), jsonout.Document(&document, q.Document())); err != nil {
+			t.Fatal(err)
 		}
+		golden.Check(t, file+".txt", picture.Bytes())
+		golden.Check(t, file+".json", document.Bytes())
 	}
 }
 
@@ -64,24 +68,6 @@ func state(listing, name string) admin.State {
 		}
 	}
 	panic("no lock " + name)
-}
-
-// golden compares got with the file in testdata. With -update it writes the file first.
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", file)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
-	}
 }
 
 func TestInTheWay(t *testing.T) {

@@ -70,7 +70,7 @@ func (l Listing) Top(v View) string {
 func (l Listing) lines(by Order) (lines []line, waiting int) {
 	for _, s := range l.Nodes {
 		ln := line{state: s, age: -1}
-		for _, p := range l.places(s) {
+		for _, p := range places(s) {
 			if !p.in {
 				ln.waiting++
 				continue

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 )
 
@@ -23,7 +24,7 @@ func TestTop(t *testing.T) {
 		"top-100.txt":     {Order: ByName, Width: 100, Height: 40},
 	} {
 		got := all.Top(v)
-		golden(t, file, []byte(got))
+		golden.Check(t, file, []byte(got))
 		if n := strings.Count(got, "\n"); n > v.Height {
 			t.Errorf("%s has %d lines", file, n)
 		}

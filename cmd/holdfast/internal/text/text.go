@@ -35,6 +35,19 @@ func Printable(s string) string {
 	}, s)
 }
 
+// Widest is the width of an owner or a host in a line, in cells of a terminal.
+const Widest = 24
+
+// Who returns a client's owner, host and process id for a line; only the owner if the others are
+// unknown.
+func Who(owner, host string, pid int) string {
+	who := Head(Printable(owner), Widest)
+	if host == "" && pid == 0 {
+		return who
+	}
+	return fmt.Sprintf("%s (%s, pid %d)", who, Head(Printable(host), Widest), pid)
+}
+
 // Head returns the beginning of a text, at most widest cells wide. If the text is cut, it ends with ….
 func Head(s string, widest int) string {
 	if Width(s) <= widest {

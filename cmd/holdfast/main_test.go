@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// envProgram makes the test binary run as holdfast.
+const envProgram = "HOLDFAST_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	supervise.Helper() // run starts this program as a helper
+	if os.Getenv(envProgram) != "" {
+		app.Main(run)
+	}
+	os.Exit(m.Run())
+}
+
+// holdfast runs a command line in this process, without input. What run itself tells goes to os.Stderr.
+func holdfast(t *testing.T, args ...string) (out, errs string, status int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	status = run(t.Context(), args, strings.NewReader(""), &o, &e)
+	return o.String(), e.String(), status
+}
+
+// stderrOf returns what f writes to os.Stderr.
+func stderrOf(t *testing.T, f func()) string {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	defer func(old *os.File) { os.Stderr = old }(os.Stderr)
+	os.Stderr = file
+	f()
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// served returns an in-memory ensemble and a client of it. It sets the environment so that commands
+// connect to the ensemble.
+func served(t *testing.T, opts ...lock.Option) (*locktest.Ensemble, *lock.Client) {
+	t.Helper()
+	ens, err := locktest.New(locktest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ens.Close)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ens.Serve(l, ens.Servers()[0])
+	t.Setenv(app.EnvConfig, "")
+	t.Setenv(app.EnvServers, l.Addr().String())
+	locks, err := lock.Dial(t.Context(), []string{l.Addr().String()}, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { locks.Close() })
+	return ens, locks
+}
+
+// held returns the hold of a lock that a client has locked.
+func held(t *testing.T, locks *lock.Client, name string) *lock.Hold {
+	t.Helper()
+	hold, err := locks.Mutex(name).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hold
+}
+
+// create creates a node as another program does. An ephemeral one stays until the end of the test.
+func create(t *testing.T, path, data string, flags int32, acl []zk.ACL) {
+	t.Helper()
+	z, _, err := zk.Connect([]string{os.Getenv(app.EnvServers)}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(z.Close)
+	if _, err := z.Create(path, []byte(data), flags, acl); err != nil {
+		t.Fatal(path, err)
+	}
+}

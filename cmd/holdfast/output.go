@@ -1,0 +1,32 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
+)
+
+// output prints the result of a command, for people or as JSON.
+type output struct{ asJSON bool }
+
+// add adds the flag --json.
+func (o *output) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON document")
+}
+
+// print prints document as JSON, or the same for people by text.
+func (o *output) print(cmd *cobra.Command, document any, text func(w io.Writer, colour bool) error) error {
+	if o.asJSON {
+		return jsonout.Document(cmd.OutOrStdout(), document)
+	}
+	return text(cmd.OutOrStdout(), coloured(cmd))
+}
+
+// coloured reports whether the command prints with colors.
+func coloured(cmd *cobra.Command) bool {
+	return text.Coloured(app.IsTerminal(cmd.OutOrStdout()))
+}
