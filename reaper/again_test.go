@@ -56,8 +56,7 @@ func TestNodeRecreatedBeforeItsDelete(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s before transaction %d", name, moment), func(t *testing.T) {
 				simulate(t, func(w *world) {
-					z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
-					w.mustSweep(r)
+					z, r := w.swept(reaper.Options{})
 					if test.anchored {
 						w.parent(z, "a", znode.Mutex)
 					} else {
@@ -151,8 +150,7 @@ func TestOrphanUsedDuringItsDelete(t *testing.T) {
 // alone if the guarded node has changed. The next sweep deletes a guard that a crash left behind.
 func TestGuardsAreDeleted(t *testing.T) {
 	simulate(t, func(w *world) {
-		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{})
 		dir := string(znode.Parent{Kind: znode.Dir}.Encode())
 		w.create(z, "/locks/a", dir, 0)
 		w.create(z, "/locks/b", dir, 0)
@@ -200,8 +198,7 @@ func TestGuardsAreDeleted(t *testing.T) {
 // one line tells how many stay.
 func TestGuardsThatStayAreLoggedInOneLine(t *testing.T) {
 	simulate(t, func(w *world) {
-		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{})
 		for i := range 20 {
 			w.create(z, fmt.Sprint("/locks/", i), string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
 		}

@@ -18,9 +18,7 @@ import (
 // second has more than 20 deletes, anchors included.
 func TestDeletesPerSecond(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{MaxDeletesPerSecond: 10})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{MaxDeletesPerSecond: 10})
 		for i := range 50 {
 			w.dead(z, fmt.Sprint(i))
 		}
@@ -51,9 +49,7 @@ func TestDeletesPerSecond(t *testing.T) {
 // TestReadsInFlight: the largest number of a sweep's reads in flight is Concurrency.
 func TestReadsInFlight(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Concurrency: 4, DryRun: true})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{Concurrency: 4, DryRun: true})
 		for i := range 100 {
 			w.dead(z, fmt.Sprint(i))
 		}
@@ -148,9 +144,7 @@ func TestDenialIsLoggedOnce(t *testing.T) {
 // TestReportCountsEachPolicy: a report has the counts and the longest delay of each policy.
 func TestReportCountsEachPolicy(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{})
 		w.dead(z, "kept/1")
 		w.dead(z, "a")
 		w.dead(z, "a")

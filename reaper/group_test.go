@@ -207,24 +207,3 @@ func TestMonitorIsSafe(t *testing.T) {
 	}
 	done.Wait()
 }
-
-// TestSchedulesAreResolved: the reaper refuses a schedule in a time zone that this machine does not
-// know. The error names the policy, or the key reaper.schedule.
-func TestSchedulesAreResolved(t *testing.T) {
-	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
-	set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern("a"), Policy: lock.Policy{Name: "a"}, Schedule: schedule})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, o := range map[string]Options{
-		`policy "a": schedule "` + schedule + `": must have a time zone that this machine knows`: {Policies: set},
-		`reaper.schedule "` + schedule + `": must have a time zone that this machine knows`:      {Schedule: schedule},
-	} {
-		if err := o.Validate(); !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-		if _, err := newSetup(o.withDefaults(), newMemory()); !errors.Is(err, lock.ErrInvalid) {
-			t.Errorf("set up: %v", err)
-		}
-	}
-}

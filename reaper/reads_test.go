@@ -41,9 +41,7 @@ func (w *world) reads(r *reaper.Reaper, path string) int {
 // once. If only a guard proves the parent, the sweep reads the parent twice.
 func TestReadsOfALock(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Batch: 1})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{Batch: 1})
 		mutex := string(znode.Parent{Kind: znode.Mutex}.Encode())
 		record := &znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
 
@@ -97,9 +95,7 @@ func (w *world) delete(z *zk.Conn, path string) {
 // lock without a read. The first sweep after the entries have expired deletes them.
 func TestLiveLockIsNotReadAgain(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{})
 		w.dead(z, "dir/a")
 		w.dead(z, "dir/a")
 		first := w.mustSweep(r)
@@ -148,9 +144,7 @@ func TestRememberedLockThatChanges(t *testing.T) {
 		"left": func(w *world, z *zk.Conn, entry string) { w.delete(z, entry) },
 	} {
 		simulate(t, func(w *world) {
-			z := w.raw("others")
-			r := w.reaper("reaper", reaper.Options{})
-			w.mustSweep(r)
+			z, r := w.swept(reaper.Options{})
 			w.create(z, "/locks/a", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 			entry := w.create(z, "/locks/a/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(long.Encode()), zk.FlagSequence)
 			if n := w.reads(r, "/locks/a"); n != 2 {
@@ -169,9 +163,7 @@ func TestRememberedLockThatChanges(t *testing.T) {
 // sweep.
 func TestOnlyLocksAreRemembered(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{})
 		w.dead(z, "a/b")
 		w.dead(z, "a") // a lock with another lock below it
 		w.dead(z, "c")
@@ -228,9 +220,7 @@ func TestLeaderSteps(t *testing.T) {
 // even if transactions of deletes fail at first, so that later transactions overtake them.
 func TestDeletesKeepTheirOrder(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Batch: 10})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{Batch: 10})
 		for i := range 10 {
 			w.dead(z, fmt.Sprintf("dir/%d", i))
 		}

@@ -31,68 +31,36 @@ func (w *world) namedFor(name, match string) *policy.Set {
 	return set
 }
 
-// TestReloadOfASchedule: while a sweep runs, no other sweep of the same policies begins by the new
-// schedule.
-func TestReloadOfASchedule(t *testing.T) {
-	simulate(t, func(w *world) {
-		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
-		w.mustSweep(r)
-		w.dead(w.raw("others"), "slow")
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks/slow"}) {
-				return locktest.Fault{Delay: 5500 * time.Millisecond}
+// TestReloadDuringASweep: while a sweep runs, no other sweep begins by the new schedule of policies that
+// have the name or the match of one of its own. What the running sweep finds and deletes counts to the
+// policy that it judges by.
+func TestReloadDuringASweep(t *testing.T) {
+	for name, match := range map[string]string{"first": "**/*", "second": "**"} {
+		simulate(t, func(w *world) {
+			z, r := w.swept(reaper.Options{Policies: w.named("first"), Schedule: "@every 10s"})
+			w.dead(z, "slow")
+			w.fails("reaper", locktest.Fault{Delay: 5500 * time.Millisecond}, func(q locktest.Request) bool { return lists(q, "/locks/slow") })
+			defer w.run(r)()
+			time.Sleep(11 * time.Second)
+			counted := make(chan []string, 100)
+			r.Monitor().Observe(func(report reaper.Report) { counted <- slices.Collect(maps.Keys(report.Policies)) })
+			if err := r.Reload(reaper.Options{Policies: w.namedFor(name, match), Schedule: "@every 1s"}); err != nil {
+				t.Fatal(err)
 			}
-			return locktest.Fault{}
+			for range 4 {
+				time.Sleep(time.Second)
+				if under := r.Monitor().Progress(); len(under) != 1 {
+					t.Fatalf("%s: %d sweeps at once", name, len(under))
+				}
+			}
+			if s := r.Monitor().Status().Schedules[0]; s.Running == nil || s.Skipped == 0 {
+				t.Errorf("%s: %+v", name, s)
+			}
+			if got := <-counted; !slices.Equal(got, []string{"first"}) {
+				t.Errorf("%s: the sweep that began before the reload counts to %q", name, got)
+			}
 		})
-		defer w.run(r)()
-		time.Sleep(11 * time.Second)
-		if err := r.Reload(reaper.Options{Policies: w.policies(), Schedule: "@every 1s"}); err != nil {
-			t.Fatal(err)
-		}
-		for range 4 {
-			time.Sleep(time.Second)
-			if under := r.Monitor().Progress(); len(under) != 1 {
-				t.Fatalf("%d sweeps at once", len(under))
-			}
-		}
-		if s := r.Monitor().Status().Schedules[0]; s.Running == nil || s.Skipped == 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
-// TestReloadOfAName: while a sweep runs, no other sweep of the same locks begins by a policy that only
-// has another name. What the running sweep finds and deletes counts to the policy that it judges by.
-func TestReloadOfAName(t *testing.T) {
-	simulate(t, func(w *world) {
-		r := w.reaper("reaper", reaper.Options{Policies: w.named("first"), Schedule: "@every 10s"})
-		w.mustSweep(r)
-		w.dead(w.raw("others"), "slow")
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks/slow"}) {
-				return locktest.Fault{Delay: 5500 * time.Millisecond}
-			}
-			return locktest.Fault{}
-		})
-		defer w.run(r)()
-		time.Sleep(11 * time.Second)
-		counted := make(chan []string, 100)
-		r.Monitor().Observe(func(report reaper.Report) {
-			counted <- slices.Collect(maps.Keys(report.Policies))
-		})
-		if err := r.Reload(reaper.Options{Policies: w.named("second"), Schedule: "@every 1s"}); err != nil {
-			t.Fatal(err)
-		}
-		for range 4 {
-			time.Sleep(time.Second)
-			if under := r.Monitor().Progress(); len(under) != 1 {
-				t.Fatalf("%d sweeps at once", len(under))
-			}
-		}
-		if got := <-counted; !slices.Equal(got, []string{"first"}) {
-			t.Errorf("the sweep that began before the reload counts to %q", got)
-		}
-	})
+	}
 }
 
 // TestReloadsMoreOftenThanSweeps: reloads do not postpone the sweeps of an unchanged schedule. A changed
@@ -191,8 +159,7 @@ func TestLostReplyOfABatch(t *testing.T) {
 		for _, locks := range []int{1, 100} {
 			t.Run(fmt.Sprintf("%s, %d locks", name, locks), func(t *testing.T) {
 				simulate(t, func(w *world) {
-					z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2 * locks})
-					w.mustSweep(r)
+					z, r := w.swept(reaper.Options{Batch: 2 * locks})
 					for i := range locks {
 						w.dead(z, fmt.Sprintf("dead-%d", i))
 					}
@@ -226,8 +193,7 @@ func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
 // count as missed, and one more transaction deletes the rest.
 func TestBatchPartlyPurgedByAnotherClient(t *testing.T) {
 	simulate(t, func(w *world) {
-		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{})
 		for i := range 40 {
 			w.dead(z, fmt.Sprintf("dead-%d", i))
 		}
@@ -256,8 +222,7 @@ func TestBatchPartlyPurgedByAnotherClient(t *testing.T) {
 // same path and version while the delete waits, the reaper does not delete the node.
 func TestEntryRecreatedWhileItsDeleteWaits(t *testing.T) {
 	simulate(t, func(w *world) {
-		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{MaxDeletesPerSecond: 1})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{MaxDeletesPerSecond: 1})
 		var entries []string
 		for i := range 5 {
 			entries = append(entries, w.dead(z, fmt.Sprint(i)))

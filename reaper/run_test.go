@@ -100,12 +100,7 @@ func TestErrorThatPasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(w *world) {
 				r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					if r.Op == "multi" {
-						return locktest.Fault{Code: code}
-					}
-					return locktest.Fault{}
-				})
+				w.fails("reaper", locktest.Fault{Code: code}, func(q locktest.Request) bool { return q.Op == "multi" })
 				stop := w.run(r)
 				time.Sleep(time.Minute)
 				if n := len(w.lines("cannot become the active reaper: trying again")); n != 4 { // after 0, 5, 15 and 35 s
@@ -196,12 +191,7 @@ func TestSkippedSweepsSayWhy(t *testing.T) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s", Concurrency: 1}) // so that it waits for one reply at a time
 		w.mustSweep(r)
 		w.dead(w.raw("others"), "slow")
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks/slow"}) {
-				return locktest.Fault{Delay: 3500 * time.Millisecond}
-			}
-			return locktest.Fault{}
-		})
+		w.fails("reaper", locktest.Fault{Delay: 3500 * time.Millisecond}, func(q locktest.Request) bool { return lists(q, "/locks/slow") })
 		stop := w.run(r)
 		time.Sleep(4 * time.Second)
 		line := w.lines("the sweep before is still running: this one is skipped")[0]
@@ -236,12 +226,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		var reports atomic.Int32
 		r.Monitor().Observe(func(reaper.Report) { reports.Add(1) })
 		w.dead(z, "a")
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && slices.Equal(q.Paths, []string{"/locks/a"}) {
-				return locktest.Fault{Code: -8} // bad arguments
-			}
-			return locktest.Fault{}
-		})
+		w.fails("reaper", locktest.Fault{Code: -8}, func(q locktest.Request) bool { return lists(q, "/locks/a") }) // bad arguments
 		stop := w.run(r)
 		time.Sleep(101 * time.Second)
 		var told []any
@@ -313,9 +298,7 @@ func TestReload(t *testing.T) {
 // TestReloadForgetsLiveLocks: after a reload, a sweep reads the locks that were remembered.
 func TestReloadForgetsLiveLocks(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{})
 		w.dead(z, "a")
 		w.mustSweep(r)
 		if n := w.reads(r, "/locks/a"); n != 0 {

@@ -221,6 +221,30 @@ func (w *world) mustSweep(r *reaper.Reaper) reaper.Report {
 	return report
 }
 
+// swept returns a connection for nodes that no client of Holdfast creates, and a reaper that has made a
+// first sweep.
+func (w *world) swept(o reaper.Options) (*zk.Conn, *reaper.Reaper) {
+	w.Helper()
+	z, r := w.raw("others"), w.reaper("reaper", o)
+	w.mustSweep(r)
+	return z, r
+}
+
+// fails has a client's requests that match answered with a fault.
+func (w *world) fails(label string, fault locktest.Fault, match func(locktest.Request) bool) {
+	w.Intercept(func(q locktest.Request) locktest.Fault {
+		if q.Label == label && match(q) {
+			return fault
+		}
+		return locktest.Fault{}
+	})
+}
+
+// lists reports whether a request is for the list of a node.
+func lists(q locktest.Request, path string) bool {
+	return q.Op == "getChildren2" && slices.Equal(q.Paths, []string{path})
+}
+
 func TestSweepDeletesOnlyAbandonedNodes(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -392,9 +416,7 @@ func TestRenewedSinceItWasRead(t *testing.T) {
 		"multi":   {Delay: time.Second},
 	} {
 		simulate(t, func(w *world) {
-			z := w.raw("others")
-			r := w.reaper("reaper", reaper.Options{})
-			w.mustSweep(r)
+			z, r := w.swept(reaper.Options{})
 			w.dead(z, "a")
 			spared := w.dead(z, "b")
 			w.dead(z, "c")
@@ -565,9 +587,7 @@ func TestPoliciesHaveTheirSchedules(t *testing.T) {
 // four, and counts their deletes. The next sweep deletes the rest.
 func TestStopFinishesTheBatchesAtHand(t *testing.T) {
 	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Batch: 10})
-		w.mustSweep(r)
+		z, r := w.swept(reaper.Options{Batch: 10})
 		for i := range 50 {
 			w.dead(z, fmt.Sprint(i))
 		}
@@ -602,9 +622,13 @@ func TestStopFinishesTheBatchesAtHand(t *testing.T) {
 	})
 }
 
+// TestNewRefuses: options that are not allowed are refused, by their keys in the configuration. So is a
+// schedule in a time zone that this machine does not know, although a policy may have it.
 func TestNewRefuses(t *testing.T) {
+	const nowhere = "CRON_TZ=Nowhere/Here 30 4 * * *"
 	simulate(t, func(w *world) {
 		c := w.dial("a")
+		zoned := w.policies(policy.Rule{Match: w.pattern("a"), Policy: lock.Policy{Name: "a"}, Schedule: nowhere})
 		for _, tt := range []struct {
 			o    reaper.Options
 			says string
@@ -616,6 +640,8 @@ func TestNewRefuses(t *testing.T) {
 			{reaper.Options{Batch: 501}, "reaper.batch 501: must be from 1 to 500"},
 			{reaper.Options{Batch: -1}, "reaper.batch -1: must be from 1 to 500"},
 			{reaper.Options{Lock: "/x"}, `reaper.lock: lock name "/x": `},
+			{reaper.Options{Schedule: nowhere}, `reaper.schedule "` + nowhere + `": must have a time zone that this machine knows`},
+			{reaper.Options{Policies: zoned}, `policy "a": schedule "` + nowhere + `": must have a time zone that this machine knows`},
 		} {
 			if _, err := reaper.New(c, tt.o); !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("New(%+v) = %v, want an error that says %s", tt.o, err, tt.says)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,12 +112,7 @@ func TestStatusOfAStandby(t *testing.T) {
 		second := w.reaper("second", reaper.Options{Schedule: "@every 1s"})
 		defer w.run(second)()
 		w.dead(w.raw("others"), "a")
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "first" && slices.Equal(q.Paths, []string{"/locks/a"}) {
-				return locktest.Fault{Code: -8}
-			}
-			return locktest.Fault{}
-		})
+		w.fails("first", locktest.Fault{Code: -8}, func(q locktest.Request) bool { return lists(q, "/locks/a") })
 		time.Sleep(5 * time.Second)
 		if s := first.Monitor().Status(); s.LastFailure.InARow == 0 {
 			t.Errorf("while its sweeps fail: %+v", s)
@@ -220,65 +214,38 @@ func TestStatusAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestDaemonTriesAgain: while servers are unavailable, or refuse the SASL credentials, a daemon retries.
-// Meanwhile its status has the error. Afterwards it sweeps.
+// TestDaemonTriesAgain: while servers are unavailable, refuse the SASL credentials or fail, also while
+// lock.Dial checks them, or a quota is exceeded, a daemon retries. Meanwhile its status has the error, and
+// afterwards it sweeps. If dial itself fails, for example because there is no file with a password, the
+// daemon ends.
 func TestDaemonTriesAgain(t *testing.T) {
-	for _, why := range []error{lock.ErrUnavailable, fmt.Errorf("%w: %w", lock.ErrSASL, lock.ErrDenied)} {
-		simulate(t, func(w *world) {
-			var mended atomic.Bool
-			dial := func(ctx context.Context) (*lock.Client, error) {
-				if !mended.Load() {
-					return nil, why
-				}
-				return lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
-			}
-			d, err := reaper.NewDaemon(dial, reaper.Options{Policies: w.policies()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			time.AfterFunc(time.Minute, func() {
-				if s := d.Monitor().Status(); s.State != reaper.Disconnected || s.LastFailure == nil || s.LastFailure.Error != why.Error() {
-					t.Errorf("%s, last failure %+v", s.State, s.LastFailure)
-				}
-				mended.Store(true)
-			})
-			ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
-			defer cancel()
-			if err := d.Run(ctx); err != nil {
-				t.Error(err)
-			}
-			if !mended.Load() || d.Monitor().Status().Sweeps == 0 {
-				t.Errorf("status %+v", d.Monitor().Status())
-			}
-		})
-	}
-}
-
-// TestDaemonAfterAFailedDial: if a server fails while lock.Dial checks it, or a quota is exceeded, a daemon
-// retries. If dial itself fails, for example because there is no file with a password, the daemon ends.
-func TestDaemonAfterAFailedDial(t *testing.T) {
 	_, missing := os.Open("/no/such/file")
 	for name, test := range map[string]struct {
-		code int32
-		err  error  // of Run
-		node string // that dial reads, too
-	}{"the server fails": {code: -1}, "a quota is exceeded": {code: -125}, "no file": {err: missing}, "refused": {err: lock.ErrDenied}, "no node": {err: zk.ErrNoNode, node: "/missing"}} {
+		code  int32  // of the servers' transactions, for a minute
+		dial  error  // of dial, for a minute
+		after string // node that dial reads after lock.Dial
+		ends  error  // of Run
+	}{
+		"unavailable":         {dial: lock.ErrUnavailable},
+		"SASL":                {dial: fmt.Errorf("%w: %w", lock.ErrSASL, lock.ErrDenied)},
+		"the server fails":    {code: -1},
+		"a quota is exceeded": {code: -125},
+		"no file":             {dial: fmt.Errorf("read the configuration: %w", missing), ends: missing},
+		"refused":             {dial: lock.ErrDenied, ends: lock.ErrDenied},
+		"no node":             {after: "/missing", ends: zk.ErrNoNode},
+	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := time.Now()
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					if r.Op == "multi" && time.Since(begun) < time.Minute {
-						return locktest.Fault{Code: test.code}
-					}
-					return locktest.Fault{}
-				})
+				mends := time.Now().Add(time.Minute)
+				broken := func() bool { return time.Now().Before(mends) }
+				w.fails("reaper", locktest.Fault{Code: test.code}, func(q locktest.Request) bool { return q.Op == "multi" && broken() })
 				d, err := reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
-					if test.err != nil && test.node == "" {
-						return nil, fmt.Errorf("read the configuration: %w", test.err)
+					if test.dial != nil && broken() {
+						return nil, test.dial
 					}
 					c, err := lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
-					if err == nil && test.node != "" {
-						_, _, err = admin.New(c).Get(ctx, test.node)
+					if err == nil && test.after != "" {
+						_, _, err = admin.New(c).Get(ctx, test.after)
 						return nil, errors.Join(err, c.Close())
 					}
 					return c, err
@@ -286,15 +253,38 @@ func TestDaemonAfterAFailedDial(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				time.AfterFunc(time.Minute/2, func() {
+					if s := d.Monitor().Status(); s.State != reaper.Disconnected || s.LastFailure == nil || test.dial != nil && s.LastFailure.Error != test.dial.Error() {
+						t.Errorf("%s, last failure %+v", s.State, s.LastFailure)
+					}
+				})
 				ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
 				defer cancel()
-				if err := d.Run(ctx); !errors.Is(err, test.err) {
-					t.Errorf("Run: %v, want %v", err, test.err)
+				if err := d.Run(ctx); !errors.Is(err, test.ends) {
+					t.Errorf("Run: %v, want %v", err, test.ends)
 				}
-				if swept := d.Monitor().Status().Sweeps > 0; swept == (test.err != nil) {
+				if swept := d.Monitor().Status().Sweeps > 0; swept == (test.ends != nil) {
 					t.Errorf("swept: %v", swept)
 				}
+				time.Sleep(time.Minute)
 			})
 		})
 	}
+}
+
+// TestGroups: each sweep names the nodes with a child plan, also while their locks are live and
+// remembered.
+func TestGroups(t *testing.T) {
+	simulate(t, func(w *world) {
+		z, r := w.raw("others"), w.reaper("r", reaper.Options{})
+		w.dead(z, "orders/partitions/plan")
+		w.dead(z, "orders/partitions/0")
+		w.dead(z, "orders/planned")
+		w.dead(z, "plan")
+		for range 2 {
+			if got := w.mustSweep(r).Groups; !slices.Equal(got, []string{"orders/partitions"}) {
+				t.Errorf("the groups are %q", got)
+			}
+		}
+	})
 }
