@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/holdfast-io/holdfast/lock/internal/rule"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -142,39 +140,6 @@ func reference(p Pattern) *regexp.Regexp {
 	return references[p]
 }
 
-// Components of patterns and of names. The alphabet is small, so that they often match. No pattern
-// has an x.
-var (
-	globs = []string{"*", "**", "a", "b", "a*", "*a", "*a*", "a*b", "*b*a", "ab"}
-	parts = []string{"a", "b", "x", "aa", "ab", "ba", "ax", "xa", "axb", "bxa", "xbxax", "axbxa"}
-)
-
-func patterns() *rapid.Generator[Pattern] {
-	return rapid.Custom(func(t *rapid.T) Pattern {
-		components := rapid.SliceOfN(rapid.SampledFrom(globs), 1, 5).Draw(t, "components")
-		p, err := ParsePattern(strings.Join(components, "/"))
-		if err != nil {
-			t.Skip("more wildcards than are accepted")
-		}
-		return p
-	})
-}
-
-func names() *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 6).Draw(t, "components"), "/")
-	})
-}
-
-func TestMatchIsReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p, name := patterns().Draw(t, "pattern"), names().Draw(t, "name")
-		if got, want := p.Match(name), reference(p).MatchString("/"+name); got != want {
-			t.Fatalf("%s matches %s: %v, the regular expression says %v", p, name, got, want)
-		}
-	})
-}
-
 // paths returns all paths of 1 to n of the components.
 func paths(components []string, n int) []string {
 	all := slices.Clone(components)
@@ -257,27 +222,6 @@ func checkWitness(t interface{ Fatalf(string, ...any) }, witness string, other P
 			t.Fatalf("witness %s for %s is matched by %s", witness, other, p)
 		}
 	}
-}
-
-// TestUncovered: for random patterns, either uncovered returns a counterexample, or none of 50 random
-// names is one.
-func TestUncovered(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		other := patterns().Draw(t, "other")
-		by := rapid.SliceOfN(patterns(), 1, 4).Draw(t, "by")
-		witness, found := uncovered(other, by...)
-		if found {
-			checkWitness(t, witness, other, by...)
-			return
-		}
-		matcher := reference(other)
-		for range 50 {
-			name := names().Draw(t, "name")
-			if matcher.MatchString("/"+name) && !slices.ContainsFunc(by, func(p Pattern) bool { return reference(p).MatchString("/" + name) }) {
-				t.Fatalf("%s matches %s, which none of %s does, but is said to be covered", other, name, by)
-			}
-		}
-	})
 }
 
 func TestCovers(t *testing.T) {
