@@ -2,7 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -21,24 +20,7 @@ import (
 // serve runs a server that passes each connection to treat. It returns its address.
 func serve(t *testing.T, treat func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer nc.Close()
-				treat(nc)
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return listen(t, nil, treat)
 }
 
 // says returns a server that sends b, whatever it receives, and nothing more.
@@ -62,12 +44,7 @@ func shut(t *testing.T) string {
 
 // greeting returns a server's answer to a handshake. With a session of an hour, a wait for its end
 // cannot pass for an immediate end.
-func greeting(session time.Duration) []byte {
-	frame := append(binary.BigEndian.AppendUint32(nil, 36), make([]byte, 36)...)
-	binary.BigEndian.PutUint32(frame[8:], uint32(session.Milliseconds()))
-	frame[19], frame[23] = 1, 16 // session id, length of the password
-	return frame
-}
+func greeting(session time.Duration) []byte { return hello(int32(session.Milliseconds()), 1, 16) }
 
 // TestDialEndsWithItsContext: Dial ends with its context, whatever the servers do. Its error names
 // the server and the reason, and no goroutine is left.

@@ -50,7 +50,7 @@ func TestOutcome(t *testing.T) {
 		{&net.OpError{Op: "write", Err: errors.New("broken pipe")}, Ambiguous},
 		{zk.ErrShortBuffer, Ambiguous},
 		{zk.ErrPtrExpected, Ambiguous},
-		{abandon(noWait()), Ambiguous},
+		{abandon(canceled(nil)), Ambiguous},
 		{errors.New("reply to 2 operations has 0 results"), Ambiguous},
 		{errors.New("anything else"), Ambiguous},
 	} {
@@ -108,15 +108,8 @@ func TestRefusedOp(t *testing.T) {
 	}
 }
 
-// noWait returns a context that has ended.
-func noWait() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
 func TestIsAbandoned(t *testing.T) {
-	if !IsAbandoned(fmt.Errorf("write: %w", abandon(noWait()))) || IsAbandoned(NotSent(context.Canceled)) || IsAbandoned(nil) {
+	if !IsAbandoned(fmt.Errorf("write: %w", abandon(canceled(nil)))) || IsAbandoned(NotSent(context.Canceled)) || IsAbandoned(nil) {
 		t.Error("only what is in flight is abandoned")
 	}
 }

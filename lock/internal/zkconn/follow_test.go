@@ -62,7 +62,7 @@ func follow(t *testing.T, begin []int, f func(w *following)) {
 		cfg.Log = zerolog.New(&fw.log).Level(zerolog.InfoLevel)
 		cfg.Follow = true
 		all := w.Servers()
-		fw.conn = dialTo(w, cfg, pick(all, begin))
+		fw.conn = w.dial(cfg, pick(all, begin)...)
 		f(fw)
 	})
 }
@@ -72,21 +72,6 @@ func pick(all []string, indices []int) (some []string) {
 		some = append(some, all[i])
 	}
 	return some
-}
-
-func dialTo(w *world, cfg Config, servers []string) *Conn {
-	w.Helper()
-	c, err := Dial(w.ctx, servers, cfg)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		if err := c.Close(5 * time.Second); err != nil {
-			w.Error(err)
-		}
-		<-c.own.closed
-	})
-	return c
 }
 
 // members sets the ensemble's configuration.

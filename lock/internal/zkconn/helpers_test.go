@@ -44,10 +44,13 @@ func (w *world) config(label string) Config {
 	return cfg
 }
 
-// dial returns a connection that is closed at the end of the test.
-func (w *world) dial(cfg Config) *Conn {
+// dial returns a connection to the servers, without any to all, that is closed at the end of the test.
+func (w *world) dial(cfg Config, servers ...string) *Conn {
 	w.Helper()
-	c, err := Dial(w.ctx, w.Servers(), cfg)
+	if len(servers) == 0 {
+		servers = w.Servers()
+	}
+	c, err := Dial(w.ctx, servers, cfg)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -71,8 +71,7 @@ func TestHandshakeDeadline(t *testing.T) {
 }
 
 func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Duration) {
-	frame := append(binary.BigEndian.AppendUint32(nil, 36), make([]byte, 36)...)
-	binary.BigEndian.PutUint32(frame[8:], uint32(timeout.Milliseconds()))
+	frame := hello(int32(timeout.Milliseconds()), 0, 0)
 	limit := time.Now().Add(time.Minute)
 	s := &script{bytes: append(frame[:len(frame):len(frame)], make([]byte, 10)...), step: step}
 	var told []time.Duration
@@ -115,14 +114,23 @@ func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Du
 	}
 }
 
-// TestHandshakeOfAnotherKind: of an invalid first frame, not even the length is passed on, because
-// go-zookeeper would believe it. The deadline stays.
-func TestHandshakeOfAnotherKind(t *testing.T) {
+// TestInvalidGreeting: of an invalid first frame, not even the length is passed on, because
+// go-zookeeper would believe it, panic, or allocate too much memory. The deadline stays.
+func TestInvalidGreeting(t *testing.T) {
 	limit := time.Now().Add(time.Minute)
+	greetings := map[string][]byte{
+		"a session that ends at once":       hello(0, 7, 16),
+		"a session that has ended before":   hello(-6000, 7, 16),
+		"a password longer than the frame":  hello(6000, 7, 17),
+		"a password longer than all memory": hello(6000, 7, 1<<31-1),
+	}
 	for _, head := range []string{"\x80\x00\x00\x00", "\xff\xff\xff\xff", "\x00\x01\x00\x01", "\x7f\xff\xff\xff", "HTTP", "\x00\x00\x00\x00", "\x00\x00\x00\x13"} {
+		greetings[head] = append([]byte(head), make([]byte, 1<<10)...)
+	}
+	for name, greeting := range greetings {
 		for step := 1; step <= 5; step++ {
 			var told error
-			s := &script{bytes: append([]byte(head), make([]byte, 1<<10)...), step: step, then: func() {}}
+			s := &script{bytes: greeting, step: step, then: func() {}}
 			c, err := newServerConn(s, limit, asked{nil, func(err error) { told = err }}, noWatches, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -130,52 +138,22 @@ func TestHandshakeOfAnotherKind(t *testing.T) {
 			for range 2 {
 				n, err := c.Read(make([]byte, 256))
 				if n != 0 {
-					t.Errorf("%q: %d bytes are read", head, n)
+					t.Errorf("%q: %d bytes are read", name, n)
 				}
 				mustBe(t, err, errNotZooKeeper)
 				mustBe(t, told, errNotZooKeeper)
 			}
 			if c.SetReadDeadline(time.Time{}); s.set != limit {
-				t.Errorf("%q: the deadline is %v", head, s.set)
+				t.Errorf("%q: the deadline is %v", name, s.set)
 			}
 		}
 	}
 }
 
-// TestInvalidGreeting: a greeting on which go-zookeeper would panic, or allocate too much memory,
-// is not passed on.
-func TestInvalidGreeting(t *testing.T) {
-	for name, frame := range map[string][]byte{
-		"a session that ends at once":       hello(0, 7, 16),
-		"a session that has ended before":   hello(-6000, 7, 16),
-		"a password longer than the frame":  hello(6000, 7, 17),
-		"a password longer than all memory": hello(6000, 7, 1<<31-1),
-	} {
-		t.Run(name, func(t *testing.T) {
-			var told error
-			s := &script{bytes: frame, step: 5, then: func() {}}
-			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { told = err }}, noWatches, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := c.Read(make([]byte, 256))
-			if n != 0 {
-				t.Errorf("%d bytes are handed on", n)
-			}
-			mustBe(t, err, errNotZooKeeper)
-			mustBe(t, told, errNotZooKeeper)
-		})
-	}
-}
-
 // hello returns the first frame of a server: the reply to the handshake.
 func hello(timeout int32, session int64, password uint32) []byte {
-	b := binary.BigEndian.AppendUint32(nil, 36)
-	b = binary.BigEndian.AppendUint32(b, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(timeout))
-	b = binary.BigEndian.AppendUint64(b, uint64(session))
-	b = binary.BigEndian.AppendUint32(b, password)
-	return append(b, make([]byte, 16)...)
+	content := binary.BigEndian.AppendUint64(int32s(0, timeout), uint64(session))
+	return frame(append(binary.BigEndian.AppendUint32(content, password), make([]byte, 16)...))
 }
 
 // TestInvalidFrameLength: a frame length on which go-zookeeper would panic or allocate too much
@@ -220,8 +198,8 @@ func (c brokenWrite) Write(p []byte) (int, error) {
 // TestFailedWrite: a client connects again after the write of any request has failed, also of one that
 // go-zookeeper sends by itself.
 func TestFailedWrite(t *testing.T) {
-	const opExists, opPing, opSetAuth = 3, 11, 100
-	for _, op := range []int32{opExists, opPing, opSetAuth} {
+	const opExists = 3
+	for _, op := range []int32{opExists, opPing, opAuth} {
 		simulate(t, locktest.Options{}, func(w *world) {
 			cfg, fails := w.config("a"), new(atomic.Bool)
 			cfg.Digests = []string{"svc:secret"}
@@ -239,7 +217,7 @@ func TestFailedWrite(t *testing.T) {
 				}
 			case opPing:
 				time.Sleep(sessionTimeout)
-			case opSetAuth:
+			case opAuth:
 				w.Cut("a")
 				time.Sleep(sessionTimeout)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -24,16 +23,6 @@ func whenLogged(message string, f func()) zerolog.HookFunc {
 			f()
 		}
 	}
-}
-
-// greetingFrame returns the reply to a handshake that grants a session.
-func greetingFrame() []byte {
-	frame := binary.BigEndian.AppendUint32(nil, 36)
-	frame = binary.BigEndian.AppendUint32(frame, 0)
-	frame = binary.BigEndian.AppendUint32(frame, uint32(sessionTimeout.Milliseconds()))
-	frame = binary.BigEndian.AppendUint64(frame, 1<<57)
-	frame = binary.BigEndian.AppendUint32(frame, 16)
-	return append(frame, make([]byte, 16)...)
 }
 
 // listen serves connections until the end of the test, over TLS if cfg is set.
@@ -80,7 +69,7 @@ func fixed(cfg *tls.Config) TLS { return func() (*tls.Config, error) { return cf
 // greets is a server that grants each client a session, and then is silent.
 func greets(nc net.Conn) {
 	if _, err := io.ReadFull(nc, make([]byte, 4)); err == nil {
-		nc.Write(greetingFrame())
+		nc.Write(greeting(sessionTimeout))
 		io.Copy(io.Discard, nc)
 	}
 }
@@ -123,8 +112,7 @@ func TestTLS(t *testing.T) {
 		"plain, server closes": {nil, nil, closes, "this is its port for TLS (secureClientPort), which needs zookeeper.tls or lock.WithTLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			serve := test.serve
-			address := listen(t, test.server, serve)
+			address := listen(t, test.server, test.serve)
 			cfg := testConfig(t)
 			if test.client != nil {
 				cfg.TLS = fixed(test.client)
