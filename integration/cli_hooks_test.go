@@ -15,8 +15,8 @@ import (
 // testRunNoHooks: the hooks of --on-risk and --on-lost do not run if the hold is neither at risk
 // nor lost.
 func testRunNoHooks(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
-	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(2*ttl.Seconds()))
+	c := newCLI(onShared(t), bin, short)
+	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(ttl.Seconds())) // three renewals
 	p.mustExit(0)
 	if got := p.Stderr(); strings.Contains(got, "risk") || strings.Contains(got, "lost") {
 		t.Errorf("standard error is %q", got)
@@ -26,16 +26,17 @@ func testRunNoHooks(t *testing.T, bin string) {
 // testRunAtLeast: run keeps the lock of a short command for the time of --at-least, or until run
 // gets a signal, or until the lock is lost.
 func testRunAtLeast(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: short, match: short, ttl: %v, grace: %v, max_hold: %v}", ttl, grace, 2*ttl))
+	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: capped, match: capped, ttl: %v, grace: %v, max_hold: %v}", ttl, grace, 2*ttl), short)
 	locks := c.client()
 	begun := time.Now()
-	p := c.start("run", c.name, "--at-least", (2 * ttl).String(), "--", "sh", "-c", "echo done; exit 3")
+	const least = 3 * time.Second
+	p := c.start("run", c.name, "--at-least", least.String(), "--", "sh", "-c", "echo done; exit 3")
 	if line := p.line(); line != "done" {
 		t.Errorf("the command says %q", line)
 	}
 	c.unlock(<-c.queued(locks, c.name, 2))
-	if had := time.Since(begun); had < 2*ttl {
-		t.Errorf("the lock was had for %v, want %v", had, 2*ttl)
+	if had := time.Since(begun); had < least {
+		t.Errorf("the lock was had for %v, want %v", had, least)
 	}
 	p.mustExit(3)
 
@@ -58,9 +59,9 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.mustSay("the command has ended, but its lock was not held for 1h0m0s")
 	p.mustSay("lost: lock \"" + c.name + "\": hold was lost: entry was removed (entry " + entry)
 
-	p = c.start("run", "short", "--at-least", (2*ttl + 1).String(), "--", "true")
+	p = c.start("run", "capped", "--at-least", (2*ttl + 1).String(), "--", "true")
 	p.mustExit(2)
-	p.mustSay("must not be longer than max_hold, " + (2 * ttl).String() + `, of policy "short"`)
+	p.mustSay("must not be longer than max_hold, " + (2 * ttl).String() + `, of policy "capped"`)
 	p = c.start("run", "x", "--at-least", "-1s", "--", "true")
 	p.mustExit(2)
 	p.mustSay("--at-least -1s: must not be negative")

@@ -140,6 +140,7 @@ func testSASL(t *testing.T, bin string) {
 // TestTLSAsDocumented: a client with the configuration of lock/SECURING.md can lock on a server
 // with the page's lines for zoo.cfg.
 func TestTLSAsDocumented(t *testing.T) {
+	t.Parallel()
 	page := text(t, "../lock/SECURING.md")
 	zoo := regexp.MustCompile("(?s)```text\n(secureClientPort=.*?)\n```").FindStringSubmatch(page)
 	client := regexp.MustCompile("(?s)```yaml\n(zookeeper:.*?  tls:.*?)```").FindStringSubmatch(page)
@@ -180,6 +181,7 @@ func TestTLSAsDocumented(t *testing.T) {
 // TestClosedEnsembleAsDocumented: the commands of lock/SECURING.md create a root for one user.
 // Without that user's password, and below other roots, a lock is refused.
 func TestClosedEnsembleAsDocumented(t *testing.T) {
+	t.Parallel()
 	var commands []string
 	for line := range strings.Lines(text(t, "../lock/SECURING.md")) {
 		if command, ok := strings.CutPrefix(line, "zk> "); ok {

@@ -499,6 +499,7 @@ func testRunStatus(t *testing.T, bin string) {
 	locks := c.client()
 	hold := c.lock(locks, "taken")
 	unreachable := listenSilently(t).addr
+	hasty := writeConfig(t, "zookeeper: {session_timeout: 2s}")
 	for _, test := range []struct {
 		want int
 		says string
@@ -511,7 +512,7 @@ func testRunStatus(t *testing.T, bin string) {
 		{75, "held by another contender", []string{"run", "taken", "--wait", "0", "--", "true"}},
 		{75, "unless renewed: not acquired within --wait; holdfast show taken tells more\n", []string{"run", "taken", "--wait", "10s", "--", "true"}},
 		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
-		{75, fmt.Sprintf("no session with ZooKeeper within %v, tried %s", programSession, unreachable), []string{"run", "x", "--servers", unreachable, "--", "true"}},
+		{75, "no session with ZooKeeper within 2s, tried " + unreachable, []string{"run", "x", "--config", hasty, "--servers", unreachable, "--", "true"}},
 		{9, "held by another contender", []string{"run", "taken", "--wait", "0", "--held-status", "9", "--", "true"}},
 		{9, "", []string{"run", "taken", "--wait", "0", "--held-status", "9", "--quiet", "--", "true"}},
 		{75, "", []string{"run", "taken", "--wait", "0", "-q", "--", "true"}},

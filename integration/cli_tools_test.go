@@ -177,7 +177,7 @@ func testBreak(t *testing.T, bin string) {
 
 	// The entry of a crashed holder is deleted when its lease has ended, or immediately with --now.
 	for _, how := range [][]string{{"break", c.name, "--yes"}, {"break", c.name, "--yes", "--now"}, {"break", c.name, "--yes", "--expired-only"}} {
-		p := c.holderFor(c.name, longTTL)
+		p := c.holderFor(c.name, 2*ttl) // long enough for a command before its end
 		p.says("held")
 		p.Kill()
 		if how[len(how)-1] == "--expired-only" {
@@ -204,9 +204,7 @@ func testBreak(t *testing.T, bin string) {
 func testSweepCommand(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	locks := c.client()
-	p := c.holderFor(c.name, ttl)
-	p.says("held")
-	p.Kill()
+	c.abandon(c.name)
 	type report struct {
 		Total   struct{ Expired, Deleted int }
 		Planned []struct{ Path string }

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
 // TestLeadersWhileSessionsEnd: while sessions end, candidates of several priorities lead one at a
 // time. Observers see tokens in order, with the values of the leaders.
 func TestLeadersWhileSessionsEnd(t *testing.T) {
-	b := on(t, zkserver.External())
+	t.Parallel()
+	b := onShared(t)
 	var mu sync.Mutex
 	led := map[lock.Token]string{}
 	type sight struct {

@@ -237,22 +237,19 @@ func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool
 	}
 }
 
-// orphan creates a lock with the entry of a killed holder, and waits until the reaper may delete
-// the entry.
-func (b *bench) orphan(name string, orphanAfter time.Duration) {
-	b.Helper()
-	dead := b.holder(name)
-	dead.says("held")
-	dead.Kill()
-	b.overdue(b.client(), name, orphanAfter)
-}
-
 // abandon creates a lock with an entry that no client renews, with the shortest lease.
 func (b *bench) abandon(name string) {
 	b.Helper()
 	if _, err := b.lock(b.client(), name).Detach(b.ctx, lock.MinTTL); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// orphan abandons a lock, and waits until the reaper may delete the entry.
+func (b *bench) orphan(name string, orphanAfter time.Duration) {
+	b.Helper()
+	b.abandon(name)
+	b.overdue(b.client(), name, orphanAfter)
 }
 
 // overdue waits until grace and orphanAfter have passed since the leases of all contenders expired.

@@ -141,28 +141,12 @@ func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 	return nil
 }
 
-// renewed waits until the entry has a later version than the given one, and returns the later
-// version.
-func (i *incident) renewed(entry string, version int32) int32 {
+// renew writes the entry of a hold, as its client does each third of the TTL.
+func (i *incident) renew(hold *lock.Hold) {
 	i.ensemble.Helper()
-	now := version
-	i.eventually("the holder renews", func() bool {
-		_, stat, err := i.ensemble.raw.Get(entry)
-		if err == nil {
-			now = stat.Version
-		}
-		return err == nil && now > version
-	})
-	return now
-}
-
-func (i *incident) version(entry string) int32 {
-	i.ensemble.Helper()
-	_, stat, err := i.ensemble.raw.Get(entry)
-	if err != nil {
+	if err := hold.Extend(i.ensemble.ctx, long); err != nil {
 		i.ensemble.Fatal(err)
 	}
-	return stat.Version
 }
 
 // plant makes the events of TestHistory and asks for moments between them.
@@ -199,13 +183,12 @@ func (i *incident) plant() {
 	if err != nil {
 		i.ensemble.Fatal(err)
 	}
-	version := i.version(hold.EntryPath())
 	if err := i.clocks[leader].Step(time.Hour); err != nil {
 		i.ensemble.Fatal(err)
 	}
 	i.awaitClock(time.Hour)
 	i.ask("the leader's clock was stepped", "shop-3", 0)
-	i.renewed(hold.EntryPath(), version)
+	i.renew(hold)
 
 	fourth := i.queued(i.named("shop-4"), i.lock, 2)
 	if _, err := tool.Break(i.ensemble.ctx, hold.EntryPath(), znode.Broken{Owner: "ops", Host: "bastion", PID: 7, Reason: "hangs since the step"}); err != nil {
@@ -222,12 +205,11 @@ func (i *incident) plant() {
 	hold = i.enters(fifth)
 	i.ask("the entry of shop-4 was deleted", "shop-5", 0)
 
-	version = i.version(hold.EntryPath())
 	if i.killed, err = i.members.Leader(i.ensemble.ctx); err != nil {
 		i.ensemble.Fatal(err)
 	}
 	i.depose()
-	i.renewed(hold.EntryPath(), version)
+	i.renew(hold)
 	i.ask("another server leads", "shop-5", 0)
 	i.unlock(hold)
 	i.ask("it is free again", "", 0)

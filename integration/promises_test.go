@@ -24,6 +24,7 @@ import (
 // TestFreeLockIsOneRoundTripEachWay: Lock and Unlock of a free lock, and of eight free locks
 // together, take one request each, which is one transaction, and leave no node of the lock.
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
+	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
 	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // so long that no new session counts as a transaction
@@ -394,7 +395,7 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
 
-	waiting, cancel := context.WithTimeout(b.ctx, ttl+grace) // wall clock: that the lock is not granted is no event
+	waiting, cancel := context.WithTimeout(b.ctx, 4*grace) // wall clock: that the lock is not granted is no event
 	defer cancel()
 	if _, err := c.Mutex("x").Lock(waiting); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock behind foreign entries = %v", err)

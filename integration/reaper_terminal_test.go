@@ -51,9 +51,7 @@ func testReaperBar(t *testing.T, bin string) {
 		"reaper: {max_deletes_per_second: 1}\n", programSession, long, grace)) // slow, so that the sweep takes a while
 	leave := func() {
 		for i := range 3 {
-			name := fmt.Sprintf("left%d", i)
-			b.abandon(name)
-			b.overdue(b.client(), name, time.Second)
+			b.orphan(fmt.Sprintf("left%d", i), time.Second)
 		}
 	}
 	leave()

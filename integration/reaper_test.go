@@ -96,9 +96,7 @@ func testReaperDaemon(t *testing.T, bin string) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		b := onShared(t)
 		c := newReaper(b, bin)
-		dead := b.holder("a/b/c")
-		dead.says("held")
-		dead.Kill()
+		b.abandon("a/b/c")
 		p := c.start()
 		b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 3 }) // the reaper's own lock remains: its parent, anchor and entry
 		p.signal(s)
@@ -124,12 +122,8 @@ func testReaperOutage(t *testing.T, bin string) {
 	}
 	for i, active := range []*program{first, second} {
 		name := fmt.Sprintf("lock%d", i)
-		h := b.lock(locks, name)
-		b.unlock(h)
-		dead := b.holder(name)
-		dead.says("held")
-		dead.Kill()
-		b.eventually("the tree is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
+		b.unlock(b.lock(locks, name))
+		b.mustSweep(name)
 		active.signal(syscall.SIGTERM) // the second reaper becomes active
 		active.mustExit(0)
 	}

@@ -19,8 +19,8 @@ const released = "v1.987.654"
 
 // TestReleasedModules: with the versions that integration/release writes, each published module can
 // be fetched from a proxy into an empty module, and builds the code that documents show of it. The
-// proxy is a folder: nothing is fetched from elsewhere that go's cache of modules has. Run it with
-// `make released`.
+// proxy is a folder: nothing is fetched from elsewhere that go's cache of modules has. The code of a
+// module that is not published is built where it is. Run it with `make released`.
 func TestReleasedModules(t *testing.T) {
 	if os.Getenv("HOLDFAST_RELEASE") == "" {
 		t.Skip("only by make released: it compiles all dependencies of the modules in a cache of its own")
@@ -42,9 +42,12 @@ func TestReleasedModules(t *testing.T) {
 	publish(t, proxy, tree, "")
 	var modules []string
 	for _, module := range slices.Sorted(maps.Keys(programs)) {
-		if strings.HasPrefix(module, "lock/") {
+		switch {
+		case strings.HasPrefix(module, "lock/"):
 			publish(t, proxy, tree, module)
 			modules = append(modules, module)
+		case module != "": // TestGoSnippets builds and runs the code of the main module
+			t.Run(module, func(t *testing.T) { buildSnippets(t, module, programs[module]) })
 		}
 	}
 	if len(modules) != 5 {

@@ -180,7 +180,7 @@ func TestSASLMistakes(t *testing.T) {
 		{"unknown user", plain, lock.WithSASLDigest("nobody", "wr0ng"), []string{"user_nobody", "JAAS"}},
 		{"wrong password, required", requires, wrong, []string{"user_svc", "JAAS"}},
 		{"wrong password, client kept", start(kept), wrong, []string{"user_svc", "keeps the connection"}},
-		{"no SASL at the server", start(zkserver.Options{}), ours, []string{"has no SASL", "section Server"}},
+		{"no SASL at the server", zkserver.External()[0], ours, []string{"has no SASL", "section Server"}},
 		{"another mechanism", start(withKerberos(t)), ours, []string{"does not offer DIGEST-MD5", "gssapi"}},
 		{"required", requires, nil, []string{"zookeeper.sasl", "lock.WithSASL"}},
 	} {

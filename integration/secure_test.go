@@ -103,9 +103,11 @@ func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 
 // TestStrangerCanDoNothing: if / is closed and the locks have ACLs for a digest or a certificate, a
 // client with other credentials cannot read, renew, break or reap them, nor queue, request their
-// release, or change their ACLs.
+// release, or change their ACLs. Another form of a certificate's subject denies access.
 func TestStrangerCanDoNothing(t *testing.T) {
+	t.Parallel()
 	s := startSecure(t)
+	s.literalSubject()
 	stranger := s.authority.Issue(t, "stranger")
 	byCertificate := []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=svc"}}
 	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
@@ -131,17 +133,17 @@ func TestStrangerCanDoNothing(t *testing.T) {
 	}
 }
 
-// TestCertificateACLIsLiteral: an ACL of the scheme x509 names the subject to the letter as the server
-// writes it. Another form of the same name denies access.
-func TestCertificateACLIsLiteral(t *testing.T) {
-	s := startSecure(t)
-	svc := s.raw(s.authority.IssueTo(t, pkix.Name{CommonName: "svc", OrganizationalUnit: []string{"shop"}, Organization: []string{"Example"}}, "svc"))
+// literalSubject checks that an ACL of the scheme x509 must name the subject to the letter as the server
+// writes it.
+func (s *secure) literalSubject() {
+	s.Helper()
+	svc := s.raw(s.authority.IssueTo(s, pkix.Name{CommonName: "svc", OrganizationalUnit: []string{"shop"}, Organization: []string{"Example"}}, "svc"))
 	for path, id := range map[string]string{"/literal": "CN=svc,OU=shop,O=Example", "/spaces": "CN=svc, OU=shop, O=Example", "/order": "O=Example,OU=shop,CN=svc"} {
 		if err := svc.Ensure(path, nil, []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: id}}); err != nil {
-			t.Fatal(err)
+			s.Fatal(err)
 		}
 		if _, _, err := svc.Get(path); path == "/literal" && err != nil || path != "/literal" && err != zk.ErrNoAuth {
-			t.Errorf("%s: %v", id, err)
+			s.Errorf("%s: %v", id, err)
 		}
 	}
 }
@@ -298,6 +300,7 @@ func (s *secure) denyReaper(root string, stranger testpki.Pair, opts ...lock.Opt
 // TestTLSMistakes: if only the client or only the server uses TLS, or if a certificate is missing
 // or wrong, the error names the option or the key to set.
 func TestTLSMistakes(t *testing.T) {
+	t.Parallel()
 	s := startSecure(t)
 	strangers := testpki.New(t)
 	for name, test := range map[string]struct {

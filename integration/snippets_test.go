@@ -276,12 +276,13 @@ func declared(f *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// TestGoSnippets: all Go code in the documents compiles. The statements in the Markdown pages run
-// without an error, except those of notRun and of other modules.
+// TestGoSnippets: all Go code in the documents compiles, except that of other modules, which
+// TestReleasedModules compiles. The statements in the Markdown pages run without an error, except
+// those of notRun.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
 	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // TestProgramOfREADME runs the whole program
-	programs := map[string][]goFile{}
+	var files []goFile
 	for i, s := range slices.Concat(pages, commented(t)) {
 		file, err := compilable(s, fmt.Sprintf("snippet%d", i))
 		if err != nil {
@@ -289,23 +290,18 @@ func TestGoSnippets(t *testing.T) {
 			continue
 		}
 		file.runs = file.runs && i < len(pages)
-		programs[file.module] = append(programs[file.module], file)
+		if file.module == "" {
+			files = append(files, file)
+		}
 	}
-	for module, files := range programs {
-		t.Run("module "+module, func(t *testing.T) {
-			program := buildSnippets(t, module, files)
-			if module != "" {
-				return
-			}
-			server := zkserver.AddrForTest(t, zkserver.Options{})
-			dir := t.TempDir()
-			writeFile(t, filepath.Join(dir, "config.yaml"), strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server))
-			cmd := exec.CommandContext(t.Context(), program)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+	program := buildSnippets(t, "", files)
+	server := zkserver.AddrForTest(t, zkserver.Options{})
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "config.yaml"), strings.ReplaceAll(text(t, "../config.yaml"), "127.0.0.1:2181", server))
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), zkserver.EnvServers+"="+server)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
