@@ -58,7 +58,6 @@ func TestCommandLine(t *testing.T) {
 		"NoHooks":         testRunNoHooks,
 		"AtLeast":         testRunAtLeast,
 		"Revoke":          testRunRevoke,
-		"Prompts":         testRunPrompts,
 		"Secure":          testSecure,
 		"Kerberos":        testKerberos,
 		"SASL":            testSASL,
@@ -534,7 +533,7 @@ func testRunStatus(t *testing.T, bin string) {
 		}
 	}
 	c.unlock(hold)
-	c.nothingLeft(patience)
+	c.nothingLeft()
 }
 
 func testRunSignals(t *testing.T, bin string) {

@@ -26,7 +26,7 @@ func testRunTickets(t *testing.T, bin string) {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a ticket for a command that has failed: %v", err)
 	}
-	c.nothingLeft(patience)
+	c.nothingLeft()
 
 	p = c.start("run", c.name, "--detach", file, "--detach-failed", "--detach-for", "10m", "--", "sh", "-c", script)
 	p.mustExit(7)
@@ -99,5 +99,5 @@ func testRunTickets(t *testing.T, bin string) {
 	if got := strings.Fields(string(seen)); len(got) != 2 || got[0] == got[1] || !strings.HasSuffix(hold.Token().String(), "-00000002") {
 		t.Errorf("the commands had the tokens %q, and the last one %v", got, hold.Token())
 	}
-	c.nothingLeft(patience)
+	c.nothingLeft()
 }

@@ -129,7 +129,7 @@ func (c *crowd) disperse() {
 			c.Errorf("%d got %s, want the holder and the waiter", n, l.name)
 		}
 	}
-	c.eventually("nothing is left", func() bool { return len(c.nodes()) == 0 })
+	c.nothingLeft()
 }
 
 // exists reports whether a node exists. It asks again if the connection is lost.

@@ -139,7 +139,7 @@ func (c *cut) finish() {
 	if c.adopted {
 		c.removeAdopted()
 	}
-	c.eventually("the lock's node is gone", func() bool { return !c.exists(c.root + "/" + c.name) })
+	c.gone(c.root + "/" + c.name)
 	if !c.isHit() && (c.requests == 0 || c.k > 0 && c.requests >= c.k) {
 		c.Errorf("%d requests, and the fault did not happen to request %d", c.requests, c.k)
 	}
@@ -251,6 +251,28 @@ func (c *cut) exists(path string) bool {
 		c.Fatal(err)
 	}
 	return exists
+}
+
+// gone waits until a node is deleted.
+func (c *cut) gone(path string) {
+	c.Helper()
+	for {
+		var exists bool
+		var changed <-chan zk.Event
+		var err error
+		c.raw.again(func() error { exists, _, changed, err = c.raw.ExistsW(path); return err })
+		switch {
+		case err != nil:
+			c.Fatal(err)
+		case !exists:
+			return
+		}
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			c.Fatalf("%s is there: %v", path, c.ctx.Err())
+		}
+	}
 }
 
 // work checks that the entry of the victim's hold exists and is the first in the queue. It waits

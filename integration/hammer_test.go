@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,7 +62,7 @@ func TestHammer(t *testing.T) {
 				rooms[i].check(t)
 				t.Logf("lock %d: %d turns", i, rooms[i].entries.Load())
 			}
-			b.nothingLeft(patience)
+			b.nothingLeft()
 		})
 	}
 }
@@ -81,31 +80,4 @@ func (b *bench) borrower(z *zk.Conn) *lock.Client {
 		}
 	})
 	return c
-}
-
-// nothingLeft waits until no node is below the root. If nodes remain after within, it fails the
-// test and prints them with their data.
-func (b *bench) nothingLeft(within time.Duration) {
-	b.Helper()
-	deadline := time.NewTimer(within) // wall clock: a limit that the caller gives
-	defer deadline.Stop()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for len(b.nodes()) > 0 {
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			var left strings.Builder
-			for _, path := range b.nodes() {
-				data, stat, err := b.raw.Get(path)
-				if err != nil {
-					fmt.Fprintf(&left, "\n\t%s: %v", path, err)
-					continue
-				}
-				fmt.Fprintf(&left, "\n\t%s holds %s, made by %#x, written %d times, last by %#x, with %d children", path, data, stat.Czxid, stat.Version, stat.Mzxid, stat.NumChildren)
-			}
-			b.Errorf("%v after all have left there is still:%s", within, left.String())
-			return
-		}
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -224,17 +225,16 @@ func (b *bench) eventually(what string, cond func() bool) {
 
 func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool) {
 	b.Helper()
-	deadline := time.NewTimer(within) // wall clock: a limit that the caller gives
-	defer deadline.Stop()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for !cond() {
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			b.Fatalf("did not come to pass: %s; nodes: %q", what, b.nodes())
-		}
+	err := wait.Until(context.Background(), within, what, func() (bool, error) { return cond(), nil })
+	if err != nil {
+		b.Fatalf("%v; nodes: %q", err, b.nodes())
 	}
+}
+
+// nothingLeft waits until no node is below the root.
+func (b *bench) nothingLeft() {
+	b.Helper()
+	b.eventually("no node is left", func() bool { return len(b.nodes()) == 0 })
 }
 
 // abandon creates a lock with an entry that no client renews, with the shortest lease.

@@ -48,7 +48,7 @@ func testReaperBar(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
 	c.configure(fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\n"+
-		"reaper: {max_deletes_per_second: 1}\n", programSession, long, grace)) // slow, so that the sweep takes a while
+		"reaper: {max_deletes_per_second: 3}\n", programSession, long, grace)) // slow, so that the sweep takes a while
 	leave := func() {
 		for i := range 3 {
 			b.orphan(fmt.Sprintf("left%d", i), time.Second)

@@ -48,7 +48,7 @@ func transaction(c *cut) {
 	if !lost {
 		c.unlocked(h, err)
 	}
-	c.eventually("the entry is gone", func() bool { return !c.exists(h.EntryPath()) }) // no late write is possible any more
+	c.gone(h.EntryPath()) // no late write is possible any more
 	applied := take()
 	switch {
 	case told == nil && applied == 1:
