@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -107,13 +108,7 @@ func (l *fewPerAddress) Accept() (net.Conn, error) {
 // Close closes the connection, which counts no more.
 func (c *counted) Close() error {
 	c.of.mu.Lock()
-	kept := c.of.conns[c.from]
-	for i, other := range kept {
-		if other == c {
-			kept = append(kept[:i], kept[i+1:]...)
-			break
-		}
-	}
+	kept := slices.DeleteFunc(c.of.conns[c.from], func(other *counted) bool { return other == c })
 	if c.of.conns[c.from] = kept; len(kept) == 0 {
 		delete(c.of.conns, c.from)
 	}
