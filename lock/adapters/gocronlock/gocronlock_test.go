@@ -106,6 +106,28 @@ func TestLocker(t *testing.T) {
 	}
 }
 
+// TestLostInTheRun: if the lock is lost during a run, Unlock returns ErrLost, also before the splay is over.
+func TestLostInTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := dial(t, locktest.Start(t, locktest.Options{}))
+		locker, err := gocronlock.NewLocker(locks, "jobs", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := locker.Lock(t.Context(), "tick")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := run.Unlock(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Unlock returns %v", err)
+		}
+		time.Sleep(2 * time.Hour) // until the splay is over
+	})
+}
+
 // TestElector: of three processes the leader runs all ticks. When it resigns, or its client closes,
 // another process leads.
 func TestElector(t *testing.T) {
@@ -173,6 +195,9 @@ func TestElector(t *testing.T) {
 		for i, e := range electors {
 			if err := e.Close(); err != nil && i != 0 {
 				t.Errorf("close elector %d: %v", i, err)
+			}
+			if err := e.IsLeader(t.Context()); err != gocronlock.ErrNotLeader {
+				t.Errorf("elector %d is closed, and IsLeader returns %v", i, err)
 			}
 			if err := clients[i].Close(); err != nil {
 				t.Error(err)
