@@ -291,8 +291,8 @@ func (m *merge) flush() {
 // between. A leader sends one to a server whose log lacks the end of the last epoch, or has transactions that
 // were discarded. If that is one of its epoch's beginning, the counters show no gap.
 func (m *merge) epochEnd(zxid int64) *Problem {
-	if m.sure == 0 || m.disputed || znode.Epoch(m.sure) == znode.Epoch(zxid) {
-		return nil
+	if m.sure == 0 || m.disputed || znode.Epoch(max(m.sure, m.rng.From)) == znode.Epoch(zxid) {
+		return nil // it is the same epoch, or that end is before the range
 	}
 	for _, s := range m.group {
 		last := m.folders[s.dir].last
@@ -325,16 +325,13 @@ func (m *merge) snapshotBefore(dir int, before int64) (zxid int64) {
 	return zxid
 }
 
-// gap reports transactions that are missing between the transactions previous and zxid. If previous
-// is 0, it reports those that are missing at the beginning of the range.
+// gap reports transactions of the range that are missing between the transactions previous and zxid. If
+// previous is 0, no log has one before.
 func (m *merge) gap(previous, zxid int64) {
-	first := previous + 1
-	if previous == 0 {
-		if m.rng.From == 0 || zxid <= m.rng.From {
-			return
-		}
-		first = m.rng.From
+	if previous == 0 && m.rng.From == 0 {
+		return
 	}
+	first := max(previous+1, m.rng.From)
 	if epoch := znode.Epoch(zxid); epoch != znode.Epoch(first) {
 		first = znode.EpochStart(epoch) + 1
 	}

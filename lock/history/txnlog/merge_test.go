@@ -250,6 +250,31 @@ func TestRange(t *testing.T) {
 			t.Errorf("transactions %s, problems %s", got, told(l, problems))
 		}
 	})
+	t.Run("what is missing before it is not told", func(t *testing.T) { // the server got a snapshot instead, and went on with the same file
+		e1 := run(1, 1, 20, "data")
+		dir := write(t, map[string][]byte{named(zx(1, 1)): file(slices.Concat(e1[:5], e1[10:], run(2, 5, 9, "data"))...)})
+		for from, want := range map[int64]string{
+			zx(1, 5):  "1/5 1/11-20 2/5-9, gap 1/6-1/10; gap 2/1-2/4",
+			zx(1, 8):  "1/11-20 2/5-9, gap 1/8-1/10; gap 2/1-2/4",
+			zx(1, 11): "1/11-20 2/5-9, gap 2/1-2/4",
+			zx(2, 5):  "2/5-9, ",
+		} {
+			l := mustOpen(t, dir)
+			txns, problems := collect(l, Range{From: from})
+			if got := zxids(txns) + ", " + told(l, problems); got != want {
+				t.Errorf("from %#x: %s, want %s", from, got, want)
+			}
+		}
+	})
+	t.Run("how an epoch before it ended is not told", func(t *testing.T) {
+		dir := write(t, map[string][]byte{named(zx(1, 1)): file(slices.Concat(run(1, 1, 10, "data"), run(2, 1, 10, "data"))...), snapNamed(zx(2, 0)): nil})
+		for from, want := range map[int64]string{zx(1, 10): "epoch 1/11-1/10", zx(1, 11): "epoch 1/11-1/10", zx(2, 1): "", zx(2, 4): ""} {
+			l := mustOpen(t, dir)
+			if _, problems := collect(l, Range{From: from}); told(l, problems) != want {
+				t.Errorf("from %#x: %s, want %s", from, told(l, problems), want)
+			}
+		}
+	})
 }
 
 // TestSteppedClock: if the leader's clock goes an hour ahead and back, a range by time has no gaps.
