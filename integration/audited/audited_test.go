@@ -67,17 +67,17 @@ func TestObserve(t *testing.T) {
 		}
 		ens.Observe(nil)
 		for _, n := range ens.Dump("/") {
-			got, there := state.Node(n.Path)
+			got, there := state[n.Path]
 			if n.Path == "/" || strings.HasPrefix(n.Path, "/zookeeper") {
 				continue
 			}
 			if !there || string(got.Data) != string(n.Data) || got.Czxid != n.Stat.Czxid || got.Mzxid != n.Stat.Mzxid ||
 				got.Version != n.Stat.Version || got.AVersion != n.Stat.Aversion || got.Mtime.UnixMilli() != n.Stat.Mtime || len(got.ACL) != len(n.ACL) {
-				t.Errorf("the log says %+v, %v; the ensemble has %+v", got, there, n)
+				t.Errorf("the log says %+v; the ensemble has %+v", got, n)
 			}
 		}
-		if want := len(ens.Dump("/")) - 3; state.Len() != want { // ZooKeeper's own nodes are in no log
-			t.Errorf("%d nodes by the log, %d in the ensemble", state.Len(), want)
+		if want := len(ens.Dump("/")) - 3; len(state) != want { // ZooKeeper's own nodes are in no log
+			t.Errorf("%d nodes by the log, %d in the ensemble", len(state), want)
 		}
 		for _, kind := range []txnlog.OpKind{txnlog.OpBeginSession, txnlog.OpCloseSession, txnlog.OpError, txnlog.OpCheck, txnlog.OpSetACL} {
 			if kinds[kind] == 0 {

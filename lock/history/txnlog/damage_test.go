@@ -362,3 +362,32 @@ func TestGrowing(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenSnapshot: a snapshot that is cut, or whose bytes are changed, gives an error.
+func TestBrokenSnapshot(t *testing.T) {
+	dir, _ := unpack(t, "3.9.5", "")
+	l := mustOpen(t, dir)
+	data := gunzip(t, "testdata/3.9.5/snapshot.20.gz")
+	for at := 0; at < len(data)-60; at++ { // what follows the first checksum is not read
+		broken := write(t, map[string][]byte{"snapshot.20": data[:at]})
+		if _, err := mustOpen(t, broken).Snapshots()[0].State(); err == nil {
+			t.Fatalf("cut at %d: no error", at)
+		}
+		flipped := slices.Clone(data)
+		flipped[at] ^= 0x10
+		broken = write(t, map[string][]byte{"snapshot.20": flipped})
+		_, err := mustOpen(t, broken).Snapshots()[0].State()
+		if err == nil && (at < 8 || at >= fileHeaderSize) { // dbid is not used, but it is in the checksum
+			t.Fatalf("flipped at %d: no error", at)
+		}
+		if at > 100 {
+			at += 6
+		}
+	}
+	if snaps := l.SnapshotsFor(Range{From: 0x20}); len(snaps) != 0 {
+		t.Errorf("snapshots before it: %v", snaps)
+	}
+	if snaps := l.SnapshotsFor(Range{From: 0x21}); len(snaps) != 1 {
+		t.Errorf("snapshots: %v", snaps)
+	}
+}

@@ -36,9 +36,8 @@
 // earlier and shows nothing of that. [Exact] finds such nodes in the log after S.
 //
 // A [State] is a tree to which transactions are applied: a create of a node that exists, and a delete
-// or write of one that does not, change nothing. It is exact only once it has applied the latest
-// transaction that the snapshot shows ([State.Exact]). Before, it may have nodes of later
-// transactions.
+// or write of one that does not, change nothing. From a snapshot's it becomes exact once it has applied
+// the latest transaction that the snapshot shows. Before, it may have nodes of later transactions.
 //
 // # What a log can tell
 //
@@ -46,8 +45,8 @@
 //     writes that the leader refused (OpError), though not what they tried.
 //   - When the leader ordered a write, by its clock, in milliseconds. The clocks of two leaders may
 //     differ, and a clock may be stepped: times need not rise where zxids do.
-//   - Which ephemeral nodes ended with a session: since 3.6 the log names them. For older logs,
-//     [State.Apply] fills in those that the state has.
+//   - Which ephemeral nodes ended with a session: since 3.6 the log names them. For older logs, the
+//     state before shows them.
 //
 // # What it cannot tell
 //

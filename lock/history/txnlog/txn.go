@@ -47,7 +47,7 @@ type Op struct {
 	Version  int32
 	CVersion int32         // OpCreate: the parent's Node.CVersion afterwards; -1 if the log lacks it
 	Timeout  time.Duration // OpBeginSession
-	Ended    []string      // OpCloseSession: the ephemeral nodes that it deletes; nil: see State.Apply
+	Ended    []string      // OpCloseSession: the ephemeral nodes that it deletes; nil: those of the session, which the log does not name
 	Err      int32         // OpError: ZooKeeper's code
 }
 
