@@ -192,6 +192,9 @@ func (m *Machine) delete(path string) {
 		return
 	}
 	if q := m.locks[name]; q != nil {
+		if q.data != 0 && q.sure() && len(q.entries) > 0 { // servers delete no node with others below it
+			m.restored(q)
+		}
 		if q.data != 0 {
 			e := m.event(Deleted, name)
 			e.Of, e.By = string(q.rules.Kind), m.by()

@@ -409,10 +409,6 @@ var broken = []struct {
 		i := e.nth(1, set, "/locks/mutex/", "0001")
 		return e.after(i, e.a, txnlog.Op{Kind: del, Path: e.op(e.log[e.nth(1, create, "/locks/mutex/anchor")], create, "anchor").Path})
 	}},
-	{name: "a parent deleted with an entry", rule: audit.Empty, edit: func(e *editor) int64 {
-		e.cut(e.nth(1, del, "/locks/mutex/", "0002"))
-		return e.log[e.nth(1, del, "/locks/mutex/anchor")].Zxid
-	}},
 	{name: "another program's node deleted after its adoption", rule: audit.Empty, edit: func(e *editor) int64 {
 		i := e.nth(1, del, "/locks/found/_c_")
 		return e.after(i, e.a, txnlog.Op{Kind: del, Path: e.op(e.log[e.nth(1, create, "/locks/found/anchor")], create, "anchor").Path}, txnlog.Op{Kind: del, Path: "/locks/found"})
@@ -639,6 +635,10 @@ func TestRestored(t *testing.T) {
 			zxid := e.after(i, e.other, *e.op(x, check, "anchor"), again)
 			e.log[i+1].Ops[1].CVersion = again.CVersion
 			return zxid
+		},
+		"a parent deleted with an entry": func(e *editor) int64 {
+			e.cut(e.nth(1, del, "/locks/mutex/", "0002"))
+			return e.log[e.nth(1, del, "/locks/mutex/anchor")].Zxid
 		},
 		"a grant after lost transactions": func(e *editor) int64 { // in which the waiter renewed, and the holder left
 			i, end := e.nth(1, set, "/locks/mutex/", "0002"), e.nth(1, del, "/locks/mutex/", "0001")

@@ -45,8 +45,8 @@
 //	generation  a parent is created with its anchor, and keeps its data; a join of    znode: Generation and anchor
 //	            that generation checks the anchor, and is of the parent's kind; an    queue: Joining
 //	            adoption replaces a guard, and marks an empty node as adopted
-//	empty       a node is deleted without nodes below it, an anchor with its parent,  queue: Leaving
-//	            and an adopted parent only at the counter's end
+//	empty       an anchor is deleted with its parent, and an adopted parent only at   queue: Leaving
+//	            the counter's end
 //	resize      permits are removed together with an entry that holds them            queue: Semaphores, elections
 //	foreign     no client overwrites other programs' data, or deletes entries of      znode: Names of entries
 //	            other libraries, of sessions, or without a record of this format

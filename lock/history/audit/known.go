@@ -14,12 +14,14 @@ import (
 // Audit follows a log.
 var _ txnlog.Follower = (*Audit)(nil)
 
-// contradicts reports whether the transaction cannot follow the ones before: it creates a node that is
-// there, deletes, writes or checks one that is not, or the version of a node that it writes, or the number
-// of a lock's child that it creates, does not follow on the last. Then the log lacks transactions, or the
+// contradicts reports whether the transaction cannot follow the ones before, because servers refuse such
+// ones: it creates a node that is there, deletes, writes or checks one that is not, or deletes one with nodes
+// below it, or the version of a node that it writes, or the number of a lock's child that it creates, does not
+// follow on the last. Then the log lacks transactions, or the
 // servers' data was replaced in between, for example by a restore through the admin server.
 func (a *Audit) contradicts(x *txnlog.Txn) bool {
-	changed := map[string]bool{} // the nodes that the transaction creates, or deletes
+	changed := map[string]bool{}   // the nodes that the transaction creates, or deletes
+	children := map[string]int32{} // how many more each node has by that
 	there := func(p string) (exists, known bool) {
 		if exists, ok := changed[p]; ok {
 			return exists, true
@@ -55,14 +57,21 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 			return true
 		}
 		switch n, up := a.nodes[o.Path], a.nodes[path.Dir(o.Path)]; {
+		case o.Kind == txnlog.OpDelete && n != nil && n.children+children[o.Path] > 0:
+			return true
 		case changed[o.Path], changed[path.Dir(o.Path)]: // a new node
 		case o.Kind == txnlog.OpSetData && n != nil && !follows(o.Path, n.next, o.Version):
 			return true
 		case o.Kind == txnlog.OpCreate && up != nil && up.lock != nil && !follows(up.path+"/", up.lock.next, o.CVersion):
 			return true
 		}
-		if o.Kind == txnlog.OpCreate || o.Kind == txnlog.OpDelete {
-			changed[o.Path] = o.Kind == txnlog.OpCreate
+		switch o.Kind {
+		case txnlog.OpCreate:
+			changed[o.Path] = true
+			children[path.Dir(o.Path)]++
+		case txnlog.OpDelete:
+			changed[o.Path] = false
+			children[path.Dir(o.Path)]--
 		}
 	}
 	return false
