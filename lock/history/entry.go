@@ -70,13 +70,7 @@ func (m *Machine) instructive(lock string) bool {
 // scratch reports whether the transaction creates and deletes the lock's node: clients do that to
 // sample the leader's clock, or to test a server.
 func (m *Machine) scratch(lock string) bool {
-	var made, deleted bool
-	for _, op := range m.txn.Ops {
-		if name, ok := m.name(op.Path); ok && name == lock {
-			made, deleted = made || op.Kind == txnlog.OpCreate, deleted || op.Kind == txnlog.OpDelete
-		}
-	}
-	return made && deleted
+	return m.does(txnlog.OpCreate, otherNode, lock) && m.does(txnlog.OpDelete, otherNode, lock)
 }
 
 // estimated records which client's session wrote the entry. By the estimate in the entry's record

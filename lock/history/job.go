@@ -37,10 +37,7 @@ type run struct {
 // job reports whether the node is a job's. If the record shows runs, outcomes or skipped ticks that
 // the job's last record did not show, job emits a Tick for each.
 func (m *Machine) job(op *txnlog.Op) bool {
-	if m.o.Jobs == "" {
-		return false
-	}
-	name, ok := strings.CutPrefix(op.Path, m.o.Jobs+"/")
+	name, ok := m.jobOf(op.Path)
 	if !ok {
 		return false
 	}
@@ -67,6 +64,14 @@ func (m *Machine) job(op *txnlog.Op) bool {
 		}
 	}
 	return true
+}
+
+// jobOf returns the name of the job whose record is at the path; false if no job's is.
+func (m *Machine) jobOf(path string) (string, bool) {
+	if m.o.Jobs == "" {
+		return "", false
+	}
+	return strings.CutPrefix(path, m.o.Jobs+"/")
 }
 
 // matchesJob reports whether the job is selected, by its name or by that of its lock.

@@ -3,7 +3,6 @@ package history
 import (
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -19,21 +18,12 @@ var _ txnlog.Follower = (*Machine)(nil)
 
 // Keep reports whether Begin needs the node at the path.
 func (m *Machine) Keep(path string) bool {
-	if job, ok := strings.CutPrefix(path, m.o.Jobs+"/"); ok && m.o.Jobs != "" {
+	if job, ok := m.jobOf(path); ok {
 		return m.matchesJob(job)
 	}
-	name, ok := m.name(path)
-	if !ok {
-		return false
-	}
-	lock, node := split(name)
-	if _, entry := znode.Parse(node); entry || isAnchor(node) {
-		return m.o.Match(lock)
-	}
-	return m.o.Match(name)
+	s := m.spot(path)
+	return s.what > requestNode && m.o.Match(s.lock)
 }
-
-func isAnchor(node string) bool { _, ok := znode.AnchorOf(node); return ok }
 
 // Begin gives the Machine the nodes that existed after the transaction zxid, in any order, see
 // [txnlog.Exact]: before the first call of Apply, or between two, if the Machine was blind. After an
@@ -106,20 +96,19 @@ func (m *Machine) unknown() {
 
 // resume replaces what is known of a node by what a snapshot shows.
 func (m *Machine) resume(zxid int64, n *txnlog.Node) {
-	name, _ := m.name(n.Path)
-	lock, node := split(name)
-	q := m.locks[lock]
-	if _, ok := znode.Parse(node); !ok || q == nil || q.find(node) < 0 {
+	s := m.spot(n.Path)
+	q := m.locks[s.lock]
+	if s.what != entryNode || q == nil || q.find(s.node) < 0 {
 		m.begin(zxid, n)
 		return
 	}
-	c := q.entries[q.find(node)]
+	c := q.entries[q.find(s.node)]
 	if c.doubted = false; n.Lost || n.Mzxid <= c.written.zxid {
 		return
 	}
-	q.remove(q.find(node))
+	q.remove(q.find(s.node))
 	m.begin(zxid, n)
-	if i := q.find(node); i >= 0 {
+	if i := q.find(s.node); i >= 0 {
 		q.entries[i].in, q.entries[i].since, q.entries[i].granted = c.in, c.since, c.granted
 	}
 }
@@ -136,18 +125,15 @@ func (m *Machine) dispute(t *txnlog.Txn) {
 			continue
 		}
 		for _, path := range paths {
-			name, ok := m.name(path)
-			if !ok || !m.Keep(path) {
-				continue
+			s := m.spot(path)
+			_, made := lockOf(op.Data)
+			if s.what <= requestNode || !m.o.Match(s.lock) || s.what == otherNode && !made && m.locks[s.lock] == nil {
+				continue // it is nothing of a lock
 			}
-			lock, node := split(name)
-			if _, entry := znode.Parse(node); !entry && !isAnchor(node) {
-				lock = name
-			}
-			q := m.queue(lock)
+			q := m.queue(s.lock)
 			q.partial, q.disputed, q.blurred = true, true, true
 			for _, c := range q.entries {
-				c.doubted, c.fresh = c.doubted || lock == name || c.Node == node, false
+				c.doubted, c.fresh = c.doubted || s.what == otherNode || c.Node == s.node, false
 			}
 		}
 	}
@@ -160,9 +146,9 @@ func (m *Machine) contradicted(t *txnlog.Txn) *queue {
 		op := &t.Ops[i]
 		name, ok := m.name(op.Path)
 		if q := m.locks[name]; ok && op.Kind == txnlog.OpSetData && q != nil && q.data != 0 && !q.adopted && q.sure() && q.data != digestOf(op.Data, nil) {
-			p, err := znode.DecodeParent(op.Data)
+			p, ok := lockOf(op.Data)
 			made := slices.ContainsFunc(t.Ops[:i], func(o txnlog.Op) bool { return o.Kind == txnlog.OpCreate && o.Path == op.Path })
-			if err == nil && p.Kind.IsLock() && !p.Adopted && !made {
+			if ok && !p.Adopted && !made {
 				return q
 			}
 		}

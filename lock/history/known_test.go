@@ -1,6 +1,7 @@
 package history
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -242,6 +243,22 @@ func TestDisputedEndOfSession(t *testing.T) {
 	l.txns[1].Disputed = true
 	m, _ := l.play(Options{At: []Asked{{Zxid: 1<<32 + 1}, {Zxid: 1<<32 + 3}}})
 	if got, want := told(m.Moments()[0])+"; "+told(m.Moments()[1]), "0 within l=; 1 within l=? m=z"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestDisputedOthers: disputed writes of nodes that are no lock's tell of no lock.
+func TestDisputedOthers(t *testing.T) {
+	l := newTape()
+	mark := znode.Parent{Kind: znode.Mark}.Encode()
+	asked := znode.Revocation{Request: gen, Entry: "l/" + path.Base(e("l", 0))}.Encode()
+	l.take(1, "l", "x").do(1, create(lockPath(znode.EpochMark), mark)).do(1, set(lockPath(znode.EpochMark), mark)).do(1, create(lockPath("dir"), znode.Parent{Kind: znode.Dir}.Encode())).
+		do(1, create(lockPath(znode.Inbox)+"/"+path.Base(e("l", 0)), asked)).do(1, del(lockPath("notes"))...)
+	for i := range l.txns {
+		l.txns[i].Disputed = i > 0
+	}
+	m, _ := l.play(Options{})
+	if got, want := told(m.Now()), "0 within l=x"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

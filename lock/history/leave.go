@@ -1,12 +1,6 @@
 package history
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/holdfast-io/holdfast/lock/history/txnlog"
-	"github.com/holdfast-io/holdfast/lock/znode"
-)
+import "github.com/holdfast-io/holdfast/lock/history/txnlog"
 
 // Reasons of Removed.
 const (
@@ -42,7 +36,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 		e.Kind = SessionEnded
 	case own:
 		e.left()
-		e.Again = m.rejoins(q.name)
+		e.Again = m.does(txnlog.OpCreate, entryNode, q.name)
 	case e.over && s != nil && s.reaps:
 		e.Kind, e.Early = Swept, m.early(q, c)
 	case e.over && unknown:
@@ -55,7 +49,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 		if c.Record.Detached {
 			e.Reason = "by the client that broke it; no process had it"
 		}
-	case unknown && m.tidies(q.name):
+	case unknown && m.does(txnlog.OpDelete, anchorNode, q.name):
 		// Only a client that leaves the lock also deletes the lock's anchor. A client deletes other
 		// clients' entries only after their leases.
 		e.left()
@@ -74,23 +68,4 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 // early reports whether an expired entry was certainly deleted before the grace was over.
 func (m *Machine) early(q *queue, c *contender) bool {
 	return m.clock.most(c.written, m.clock.point) < c.TTL()+m.o.Grace(q.name)
-}
-
-// rejoins reports whether the transaction also creates an entry of the lock.
-func (m *Machine) rejoins(lock string) bool {
-	return slices.ContainsFunc(m.txn.Ops, func(op txnlog.Op) bool {
-		name, ok := m.name(op.Path)
-		above, node := split(name)
-		_, entry := znode.Parse(node)
-		return ok && op.Kind == txnlog.OpCreate && above == lock && entry
-	})
-}
-
-// tidies reports whether the transaction also deletes the lock's anchor.
-func (m *Machine) tidies(lock string) bool {
-	return slices.ContainsFunc(m.txn.Ops, func(op txnlog.Op) bool {
-		name, ok := m.name(op.Path)
-		above, node := split(name)
-		return ok && op.Kind == txnlog.OpDelete && above == lock && strings.HasPrefix(node, "anchor-")
-	})
 }

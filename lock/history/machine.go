@@ -218,6 +218,51 @@ func split(name string) (above, node string) {
 	return name[:i], strings.TrimPrefix(name[i:], "/")
 }
 
+// spot is what a node is to locks, by its path.
+type spot struct {
+	what  what
+	name  string     // relative to the root
+	node  string     // the last part of name
+	lock  string     // of an entry or an anchor its lock's name, else name
+	entry znode.Name // of an entry
+}
+
+type what int
+
+const (
+	outside     what = iota // not below the root
+	requestNode             // a request to release a lock
+	entryNode
+	anchorNode
+	otherNode // maybe a lock's
+)
+
+// spot tells what the node at a path is.
+func (m *Machine) spot(path string) spot {
+	name, ok := m.name(path)
+	if !ok {
+		return spot{}
+	}
+	above, node := split(name)
+	s := spot{what: otherNode, name: name, node: node, lock: name}
+	if entry, ok := znode.Parse(node); above == znode.Inbox {
+		s.what = requestNode
+	} else if ok {
+		s.what, s.lock, s.entry = entryNode, above, entry
+	} else if _, ok := znode.AnchorOf(node); ok {
+		s.what, s.lock = anchorNode, above
+	}
+	return s
+}
+
+// does reports whether the present transaction has an operation of that kind on such a node of the lock.
+func (m *Machine) does(kind txnlog.OpKind, what what, lock string) bool {
+	return slices.ContainsFunc(m.txn.Ops, func(op txnlog.Op) bool {
+		s := m.spot(op.Path)
+		return op.Kind == kind && s.what == what && s.lock == lock
+	})
+}
+
 // event returns an event of the present transaction.
 func (m *Machine) event(kind Kind, lock string) Event {
 	t := m.txn

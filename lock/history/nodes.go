@@ -10,37 +10,37 @@ import (
 // begin adds a node that existed after the transaction zxid.
 func (m *Machine) begin(zxid int64, n *txnlog.Node) {
 	later := n.Lost || n.Mzxid > zxid // its data is not known, see [txnlog.Exact]
-	if m.o.Jobs != "" {
-		if job, ok := strings.CutPrefix(n.Path, m.o.Jobs+"/"); ok {
-			if m.matchesJob(job) {
-				m.jobs[job] = append([]byte(nil), n.Data...)
-			}
-			return
-		}
-	}
-	name, ok := m.name(n.Path)
-	if !ok {
-		return
-	}
-	lock, node := split(name)
-	if entry, ok := znode.Parse(node); ok && lock != znode.Inbox {
-		if m.o.Match(lock) {
-			m.found(lock, entry, n, later)
+	if job, ok := m.jobOf(n.Path); ok {
+		if m.matchesJob(job) {
+			m.jobs[job] = append([]byte(nil), n.Data...)
 		}
 		return
 	}
-	if isAnchor(node) {
-		if a, err := znode.DecodeAnchor(n.Data); m.o.Match(lock) && (err == nil || later) {
-			q := m.queue(lock)
+	s := m.spot(n.Path)
+	if s.what == outside || !m.o.Match(s.lock) {
+		return
+	}
+	switch s.what {
+	case entryNode:
+		m.found(s.lock, s.entry, n, later)
+	case anchorNode:
+		if a, err := znode.DecodeAnchor(n.Data); err == nil || later {
+			q := m.queue(s.lock)
 			q.rules.Capacity, q.vague.anchor = a.Capacity(), later
 		}
-		return
+	case otherNode:
+		if p, ok := lockOf(n.Data); ok {
+			q := m.queue(s.lock)
+			q.setParent(n.Data, p)
+			q.vague.node = later
+		}
 	}
-	if p, err := znode.DecodeParent(n.Data); err == nil && m.o.Match(name) && p.Kind.IsLock() {
-		q := m.queue(name)
-		q.setParent(n.Data, p)
-		q.vague.node = later
-	}
+}
+
+// lockOf decodes the data of a lock's node; false if it is not one's.
+func lockOf(data []byte) (znode.Parent, bool) {
+	p, err := znode.DecodeParent(data)
+	return p, err == nil && p.Kind.IsLock()
 }
 
 // found adds an entry that was created before the log began, or in a gap. later: its data is not known.
@@ -73,48 +73,43 @@ func (m *Machine) create(op *txnlog.Op) {
 	if m.blind && (op.Path == m.o.Root || strings.HasPrefix(m.o.Root, op.Path+"/")) {
 		m.blind = false // there are no locks below a new root
 	}
-	name, ok := m.name(op.Path)
-	if !ok {
+	switch s := m.spot(op.Path); s.what {
+	case outside:
 		m.elsewhere(op)
-		return
-	}
-	lock, node := split(name)
-	if lock == znode.Inbox {
-		m.revoke(node, op)
-		return
-	}
-	if entry, ok := znode.Parse(node); ok {
-		m.join(lock, entry, op)
-		return
-	}
-	if isAnchor(node) {
-		if !m.o.Match(lock) {
+	case requestNode:
+		m.revoke(s.node, op)
+	case entryNode:
+		m.join(s.lock, s.entry, op)
+	case anchorNode:
+		if !m.o.Match(s.lock) {
 			if len(m.unasked) < fewNames {
-				m.unasked[lock] = true
+				m.unasked[s.lock] = true
 			}
 		} else if a, err := znode.DecodeAnchor(op.Data); err == nil {
-			m.capacity(m.queue(lock), a.Capacity())
+			m.capacity(m.queue(s.lock), a.Capacity())
 		}
-		return
-	}
-	if !m.o.Match(name) {
-		return
-	}
-	if p, err := znode.DecodeParent(op.Data); err == nil && p.Kind.IsLock() {
-		q := m.queue(name)
-		if q.data != 0 && q.sure() {
-			m.restored(q)
+	case otherNode:
+		if p, ok := lockOf(op.Data); ok && m.o.Match(s.lock) {
+			m.makeLock(s.lock, op.Data, p)
 		}
-		for i := len(q.entries) - 1; i >= 0; i-- { // a new node has none
-			m.vanish(q, i)
-		}
-		q.begins()
-		q.setParent(op.Data, p)
-		e := m.event(Made, name)
-		e.Of = string(p.Kind)
-		q.made = &e // emitted later, when the transaction has shown its permits and client
-		m.touch(q)
 	}
+}
+
+// makeLock handles a lock's node that was created.
+func (m *Machine) makeLock(name string, data []byte, p znode.Parent) {
+	q := m.queue(name)
+	if q.data != 0 && q.sure() {
+		m.restored(q)
+	}
+	for i := len(q.entries) - 1; i >= 0; i-- { // a new node has none
+		m.vanish(q, i)
+	}
+	q.begins()
+	q.setParent(data, p)
+	e := m.event(Made, name)
+	e.Of = string(p.Kind)
+	q.made = &e // emitted later, when the transaction has shown its permits and client
+	m.touch(q)
 }
 
 // fewNames is the largest number of names of other locks, and of other roots, that are kept.
@@ -140,44 +135,37 @@ func (m *Machine) set(op *txnlog.Op) {
 	if m.job(op) {
 		return
 	}
-	name, ok := m.name(op.Path)
-	if !ok {
-		return
-	}
-	q := m.locks[name]
+	s := m.spot(op.Path)
+	q := m.locks[s.name]
 	if q != nil {
 		q.vague.node = false
+		if q.data == digestOf(op.Data, nil) {
+			return // a join writes the same data again, to get the Stat in the reply
+		}
 	}
-	if q != nil && q.data == digestOf(op.Data, nil) {
-		return // a join writes the same data again, to get the Stat in the reply
-	}
-	lock, node := split(name)
-	if lock == znode.Inbox {
-		m.revoke(node, op)
-		return
-	}
-	if entry, ok := znode.Parse(node); ok {
-		m.write(lock, entry, op)
-		return
-	}
-	if isAnchor(node) {
-		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(lock) {
-			q = m.queue(lock)
+	switch s.what {
+	case requestNode:
+		m.revoke(s.node, op)
+	case entryNode:
+		m.write(s.lock, s.entry, op)
+	case anchorNode:
+		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(s.lock) {
+			q := m.queue(s.lock)
 			q.vague.anchor = false
 			m.capacity(q, a.Capacity())
 		}
-		return
+	case otherNode:
+		if p, ok := lockOf(op.Data); ok && m.o.Match(s.lock) {
+			m.adopt(s.lock, op.Data, p)
+		}
 	}
-	if !m.o.Match(name) {
-		return
-	}
-	p, err := znode.DecodeParent(op.Data)
-	if err != nil || !p.Kind.IsLock() {
-		return
-	}
-	q = m.queue(name)
+}
+
+// adopt handles other data of a lock's node.
+func (m *Machine) adopt(name string, data []byte, p znode.Parent) {
+	q := m.queue(name)
 	fresh := q.data == 0 || p.Adopted && !q.adopted
-	q.setParent(op.Data, p)
+	q.setParent(data, p)
 	if fresh {
 		e := m.event(Adopted, name)
 		e.Of, e.By = string(p.Kind), m.by()
@@ -187,41 +175,35 @@ func (m *Machine) set(op *txnlog.Op) {
 }
 
 func (m *Machine) delete(path string) {
-	name, ok := m.name(path)
-	if !ok {
-		return
-	}
-	if q := m.locks[name]; q != nil {
+	s := m.spot(path)
+	q := m.locks[s.lock]
+	switch {
+	case q == nil:
+	case s.what == otherNode:
 		if q.data != 0 && q.sure() && len(q.entries) > 0 { // servers delete no node with others below it
 			m.restored(q)
 		}
 		if q.data != 0 {
-			e := m.event(Deleted, name)
+			e := m.event(Deleted, s.lock)
 			e.Of, e.By = string(q.rules.Kind), m.by()
 			m.tell(q, e)
 		}
-		delete(m.locks, name)
-		return
-	}
-	lock, node := split(name)
-	q := m.locks[lock]
-	if q == nil {
-		return
-	}
-	if i := q.find(node); i >= 0 {
-		m.end(q, i, false)
-	} else if _, ok := znode.Parse(node); ok && q.data != 0 && q.sure() {
-		m.restored(q)
+		delete(m.locks, s.lock)
+	case s.what == entryNode:
+		if i := q.find(s.node); i >= 0 {
+			m.end(q, i, false)
+		} else if q.data != 0 && q.sure() {
+			m.restored(q)
+		}
 	}
 }
 
 // closed handles a session that has ended, and its nodes.
 func (m *Machine) closed(op *txnlog.Op) {
 	for _, path := range m.ending(m.txn.Session, op) {
-		name, _ := m.name(path)
-		lock, node := split(name)
-		if q := m.locks[lock]; q != nil {
-			if i := q.find(node); i >= 0 {
+		s := m.spot(path)
+		if q := m.locks[s.lock]; q != nil && s.what == entryNode {
+			if i := q.find(s.node); i >= 0 {
 				m.end(q, i, true)
 			}
 		}

@@ -641,7 +641,7 @@ func TestRestored(t *testing.T) {
 			return e.log[e.nth(1, del, "/locks/mutex/anchor")].Zxid
 		},
 		"a grant after lost transactions": func(e *editor) int64 { // in which the waiter renewed, and the holder left
-			i, end := e.nth(1, set, "/locks/mutex/", "0002"), e.nth(1, del, "/locks/mutex/", "0001")
+			i, end := e.nth(2, create, "/locks/mutex/", "-lock-"), e.nth(1, del, "/locks/mutex/", "0001")
 			e.log = slices.Delete(e.log, i+1, end+1)
 			return e.log[i+1].Zxid
 		},
