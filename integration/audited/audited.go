@@ -96,14 +96,11 @@ func (a *Auditor) observe(observed locktest.Txn) {
 
 // Logged returns a transaction as a reader of ZooKeeper's transaction logs finds it.
 func Logged(x locktest.Txn) txnlog.Txn {
-	t := txnlog.Txn{Zxid: x.Zxid, Time: x.Time, Session: x.Session, Cxid: x.Cxid, Ops: make([]txnlog.Op, len(x.Ops))}
+	t := txnlog.Txn{Zxid: x.Zxid, Time: x.Time, Session: x.Session, Ops: make([]txnlog.Op, len(x.Ops))}
 	for i, o := range x.Ops {
 		t.Ops[i] = txnlog.Op{
 			Kind: txnlog.OpKind(o.Kind), Path: o.Path, Data: o.Data, Ephemeral: o.Ephemeral, Version: o.Version,
 			CVersion: o.CVersion, Timeout: o.Timeout, Ended: o.Ended, Err: o.Err,
-		}
-		for _, a := range o.ACL {
-			t.Ops[i].ACL = append(t.Ops[i].ACL, txnlog.ACL{Perms: a.Perms, Scheme: a.Scheme, ID: a.ID})
 		}
 	}
 	return t

@@ -51,7 +51,7 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	if (q.find(name.Node) >= 0 || op.CVersion > 0 && op.CVersion <= q.created) && q.sure() {
 		m.restored(q)
 	}
-	q.created = max(op.CVersion, 0)
+	q.created = op.CVersion
 	q.add(e)
 	m.mortal = m.mortal || op.Ephemeral
 	joined := m.about(Joined, q, e)

@@ -642,20 +642,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode decodes the data of an orphaned lock as a sweep does: its node and the entry.
-func BenchmarkDecode(b *testing.B) {
-	parent := znode.Parent{Kind: znode.Mutex, Generation: id1}.Encode()
-	record := (&znode.Record{Owner: "owner", Host: "host.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000}).Encode()
-	for b.Loop() {
-		if _, err := znode.DecodeParent(parent); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := znode.DecodeRecord(record); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestEncodeIsJSON: Encode returns the bytes that encoding/json returns, whatever the strings are.
 func TestEncodeIsJSON(t *testing.T) {
 	asJSON := func(v any) string {

@@ -94,7 +94,7 @@ func (a *Audit) create(o *txnlog.Op) {
 		a.own(n, a.txn.Session)
 	}
 	if s := n.up.lock; s != nil {
-		s.next = o.CVersion + 1 // -1 if the log lacks it
+		s.next = o.CVersion + 1
 	}
 	generation, anchor := znode.AnchorOf(path.Base(o.Path))
 	switch s := n.up.lock; {

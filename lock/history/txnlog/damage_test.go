@@ -260,11 +260,11 @@ func TestHostileLength(t *testing.T) {
 	}
 	for _, count := range []int32{1 << 30, -5} {
 		r := record(1, start, typeMulti, u32(nil, count))
-		if txn, _, err := decodeTxn(r, nil); err == nil && len(txn.Ops) > 0 {
+		if txn, _, err := decodeTxn(r); err == nil && len(txn.Ops) > 0 {
 			t.Errorf("a multi of %d operations: %v", count, txn)
 		}
 		r = record(1, start, int32(OpSetACL), u32(str(nil, "/n"), count))
-		if _, _, err := decodeTxn(r, nil); err == nil {
+		if _, _, err := decodeTxn(r); err == nil {
 			t.Errorf("a list of %d entries is accepted", count)
 		}
 	}

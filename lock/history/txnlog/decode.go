@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -18,16 +17,11 @@ const (
 	typeCreateTTL       = 21
 )
 
-const (
-	headerSize = 32 // TxnHeader: session, cxid, zxid, time, type
-	digestSize = 12 // TxnDigest: version, digest of the tree; since 3.6
-	maxACLs    = 1024
-)
+const headerSize = 32 // TxnHeader: session, the client's number of the request, zxid, time, type
 
 // header is the fixed beginning of a transaction.
 type header struct {
 	session int64
-	cxid    int32
 	zxid    int64
 	time    int64 // Unix milliseconds
 	kind    int32
@@ -36,7 +30,6 @@ type header struct {
 func decodeHeader(b []byte) header {
 	return header{
 		session: int64(binary.BigEndian.Uint64(b)),
-		cxid:    int32(binary.BigEndian.Uint32(b[8:])),
 		zxid:    int64(binary.BigEndian.Uint64(b[12:])),
 		time:    int64(binary.BigEndian.Uint64(b[20:])),
 		kind:    int32(binary.BigEndian.Uint32(b[28:])),
@@ -46,9 +39,8 @@ func decodeHeader(b []byte) header {
 // decoder reads ZooKeeper's serialization (jute) from bytes. After a failure, err is set and all
 // reads return zero values.
 type decoder struct {
-	b    []byte
-	err  error
-	acls map[string][]ACL // lists by their encoding, so that equal ones are shared
+	b   []byte
+	err error
 }
 
 var errShort = errors.New("the record ends too early")
@@ -106,35 +98,18 @@ func (d *decoder) data() []byte {
 
 func (d *decoder) string() string { return string(d.buffer()) }
 
-// acl returns an access control list. Equal lists share one slice if acls has room (maxACLs).
-func (d *decoder) acl() []ACL {
-	start := d.b
+// skipACL skips an access control list.
+func (d *decoder) skipACL() {
 	n := int(d.int32())
 	if n > len(d.b)/12 {
 		d.err = errShort
-		return nil
+		return
 	}
 	for range n {
 		d.take(4)
 		d.buffer()
 		d.buffer()
 	}
-	if d.err != nil || n <= 0 {
-		return nil
-	}
-	raw := start[:len(start)-len(d.b)]
-	if list, ok := d.acls[string(raw)]; ok {
-		return list
-	}
-	list := make([]ACL, n)
-	sub := decoder{b: raw[4:]}
-	for i := range list {
-		list[i] = ACL{Perms: sub.int32(), Scheme: sub.string(), ID: sub.string()}
-	}
-	if d.acls != nil && len(d.acls) < maxACLs {
-		d.acls[string(raw)] = list
-	}
-	return list
 }
 
 // errType is the error of a transaction of unknown type.
@@ -142,15 +117,15 @@ type errType int32
 
 func (e errType) Error() string { return fmt.Sprintf("unknown type %d", int32(e)) }
 
-// decodeTxn decodes a whole transaction. t shares no memory with b, but its access control lists
-// may be in acls. rest is the part of b after the record: the digest, if there is one.
-func decodeTxn(b []byte, acls map[string][]ACL) (t Txn, rest []byte, err error) {
+// decodeTxn decodes a whole transaction. t shares no memory with b. rest is the part of b after the
+// record: the digest, if there is one.
+func decodeTxn(b []byte) (t Txn, rest []byte, err error) {
 	if len(b) < headerSize {
 		return Txn{}, nil, errShort
 	}
 	h := decodeHeader(b)
-	t = Txn{Zxid: h.zxid, Time: time.UnixMilli(h.time), Session: h.session, Cxid: h.cxid}
-	d := &decoder{b: b[headerSize:], acls: acls}
+	t = Txn{Zxid: h.zxid, Time: time.UnixMilli(h.time), Session: h.session}
+	d := &decoder{b: b[headerSize:]}
 	switch {
 	case h.kind == typeMulti:
 		t.Ops = d.multi()
@@ -180,7 +155,7 @@ func (d *decoder) multi() []Op {
 		if d.err != nil {
 			return nil
 		}
-		sub := decoder{b: data, acls: d.acls}
+		sub := decoder{b: data}
 		op := sub.op(kind)
 		if sub.err != nil {
 			d.err = sub.err
@@ -240,7 +215,7 @@ func (d *decoder) op(kind int32) Op {
 		op.Kind = OpCreate
 		op.Path = d.string()
 		op.Data = d.data()
-		op.ACL = d.acl()
+		d.skipACL()
 		d.createFlags(kind, &op)
 	case int32(OpDelete), typeDeleteContainer:
 		op.Kind = OpDelete
@@ -251,7 +226,7 @@ func (d *decoder) op(kind int32) Op {
 		op.Version = d.int32()
 	case int32(OpSetACL):
 		op.Path = d.string()
-		op.ACL = d.acl()
+		d.skipACL()
 		op.Version = d.int32()
 	case int32(OpCheck):
 		op.Path = d.string()
@@ -268,21 +243,12 @@ func (d *decoder) op(kind int32) Op {
 
 // createFlags decodes the end of a create's record. kind determines its format.
 func (d *decoder) createFlags(kind int32, op *Op) {
-	switch kind {
-	case typeCreateContainer:
-		op.Container = true
-		op.CVersion = d.int32()
-	case typeCreateTTL:
-		op.CVersion = d.int32()
-		ms := d.int64()
-		op.TTL = time.Duration(min(max(ms, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
-	default:
+	if kind == int32(OpCreate) || kind == typeCreate2 {
 		op.Ephemeral = d.bool()
-		if d.err == nil && len(d.b) < 4 {
-			op.CVersion = -1 // written by a release before 3.4
-			return
-		}
-		op.CVersion = d.int32()
+	}
+	op.CVersion = d.int32()
+	if kind == typeCreateTTL {
+		d.int64()
 	}
 }
 
@@ -295,8 +261,8 @@ func sameTxn(a, b []byte) bool {
 	if !bytes.Equal(a[:headerSize], b[:headerSize]) {
 		return false
 	}
-	x, restA, errA := decodeTxn(a, nil)
-	y, restB, errB := decodeTxn(b, nil)
+	x, restA, errA := decodeTxn(a)
+	y, restB, errB := decodeTxn(b)
 	if errA != nil || errB != nil {
 		return false
 	}

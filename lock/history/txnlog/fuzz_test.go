@@ -54,7 +54,7 @@ func FuzzLog(f *testing.F) {
 
 // check decodes a record, applies it, and compares it with itself.
 func check(t *testing.T, payload []byte) {
-	txn, rest, err := decodeTxn(payload, map[string][]ACL{})
+	txn, rest, err := decodeTxn(payload)
 	if err != nil {
 		return
 	}

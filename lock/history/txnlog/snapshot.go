@@ -98,8 +98,7 @@ func (s *Snapshot) Sessions() iter.Seq2[Session, error] {
 
 // Nodes returns all nodes, parents before their children. The caller may keep them. An error, a
 // *Problem, ends the iteration: the snapshot is incomplete or damaged. Then its last nodes may be
-// wrong, so use another snapshot. Memory is bounded by the largest node and the number of different
-// access control lists.
+// wrong, so use another snapshot. Memory is bounded by the largest node.
 func (s *Snapshot) Nodes() iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
 		r, err := s.open()
@@ -109,9 +108,9 @@ func (s *Snapshot) Nodes() iter.Seq2[Node, error] {
 		}
 		defer r.file.Close()
 		r.sessions(func(Session) bool { return true })
-		acls := r.acls()
+		r.skipACLs()
 		for {
-			n, ok := r.node(acls)
+			n, ok := r.node()
 			if !ok {
 				break
 			}
@@ -258,25 +257,20 @@ func (r *snapshotReader) sessions(yield func(Session) bool) {
 	}
 }
 
-// openACL permits everything to all clients. A server does not save it: its number is -1.
-var openACL = []ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}
-
-// acls reads the access control lists, by the numbers that nodes refer to.
-func (r *snapshotReader) acls() map[int64][]ACL {
-	lists := map[int64][]ACL{-1: openACL}
+// skipACLs skips the access control lists.
+func (r *snapshotReader) skipACLs() {
 	for n := r.int32(); n > 0 && r.err == nil; n-- {
-		id := r.int64()
-		var list []ACL
+		r.int64() // its number
 		for m := r.int32(); m > 0 && r.err == nil; m-- {
-			list = append(list, ACL{Perms: r.int32(), Scheme: r.string(), ID: r.string()})
+			r.int32()
+			r.buffer()
+			r.buffer()
 		}
-		lists[id] = list
 	}
-	return lists
 }
 
 // node reads the next node; false after the last one, or after a failure.
-func (r *snapshotReader) node(acls map[int64][]ACL) (Node, bool) {
+func (r *snapshotReader) node() (Node, bool) {
 	path := r.string()
 	if r.err != nil || path == "/" {
 		return Node{}, false
@@ -292,11 +286,11 @@ func (r *snapshotReader) node(acls map[int64][]ACL) (Node, bool) {
 	if r.err != nil {
 		return Node{}, false
 	}
-	n.ACL = acls[d.int64()]
+	d.int64() // the number of its access control list
 	n.Czxid, n.Mzxid = d.int64(), d.int64()
 	n.Ctime, n.Mtime = time.UnixMilli(d.int64()), time.UnixMilli(d.int64())
-	n.Version, n.CVersion, n.AVersion = d.int32(), d.int32(), d.int32()
-	n.setOwner(d.int64())
+	n.Version, n.CVersion, _ = d.int32(), d.int32(), d.int32()
+	n.EphemeralOwner = ownerOf(d.int64())
 	n.Pzxid = d.int64()
 	return n, true
 }
@@ -305,16 +299,13 @@ func (r *snapshotReader) node(acls map[int64][]ACL) (Node, bool) {
 // and StatPersisted.
 const statSize = 68
 
-// setOwner decodes the field ephemeralOwner, in which a server also saves TTLs and containers.
-func (n *Node) setOwner(owner int64) {
-	switch u := uint64(owner); {
-	case owner == math.MinInt64:
-		n.Container = true
-	case u>>40 == 0xff0000:
-		n.TTL = time.Duration(u&0xff_ffff_ffff) * time.Millisecond
-	default:
-		n.EphemeralOwner = owner
+// ownerOf returns the session in the field ephemeralOwner, or 0: a server also saves there that a node
+// is a container, or when it expires.
+func ownerOf(owner int64) int64 {
+	if owner == math.MinInt64 || uint64(owner)>>40 == 0xff0000 {
+		return 0
 	}
+	return owner
 }
 
 // seal verifies the checksum after the nodes. It ignores the data that later releases append.

@@ -65,29 +65,19 @@ func (s State) apply(t *Txn, op *Op) {
 	case n == nil:
 	case op.Kind == OpSetData, op.Kind == OpReconfig:
 		n.Data, n.Version, n.Mzxid, n.Mtime = bytes.Clone(op.Data), op.Version, t.Zxid, t.Time
-	case op.Kind == OpSetACL:
-		n.ACL, n.AVersion = op.ACL, op.Version
 	}
 }
 
 func (s State) create(t *Txn, op *Op) {
 	if parent := s[Parent(op.Path)]; parent != nil {
-		version := op.CVersion
-		if version == -1 {
-			version = parent.CVersion + 1
-		}
-		if version > parent.CVersion {
-			parent.CVersion, parent.Pzxid = version, t.Zxid
+		if op.CVersion > parent.CVersion {
+			parent.CVersion, parent.Pzxid = op.CVersion, t.Zxid
 		}
 	}
-	if n := s[op.Path]; n != nil {
-		n.ACL = op.ACL
+	if s[op.Path] != nil {
 		return
 	}
-	n := &Node{
-		Path: op.Path, Data: bytes.Clone(op.Data), ACL: op.ACL, Czxid: t.Zxid, Mzxid: t.Zxid, Pzxid: t.Zxid,
-		Ctime: t.Time, Mtime: t.Time, Container: op.Container, TTL: op.TTL,
-	}
+	n := &Node{Path: op.Path, Data: bytes.Clone(op.Data), Czxid: t.Zxid, Mzxid: t.Zxid, Pzxid: t.Zxid, Ctime: t.Time, Mtime: t.Time}
 	if op.Ephemeral {
 		n.EphemeralOwner = t.Session
 	}

@@ -8,7 +8,6 @@ type Txn struct {
 	Zxid    int64
 	Time    time.Time // by the leader's clock, in milliseconds
 	Session int64     // the session that asked for it, or that began or ended
-	Cxid    int32     // the client's number of the request
 	Ops     []Op      // one, or those of a multi
 	// Disputed: the folders differ here, and do not show whether the transaction took effect. If they
 	// have different transactions of this zxid, there is a Txn for each.
@@ -36,33 +35,20 @@ type Op struct {
 	Kind      OpKind
 	Path      string // all kinds but OpBeginSession, OpCloseSession and OpError
 	Data      []byte // OpCreate, OpSetData, OpReconfig
-	ACL       []ACL  // OpCreate, OpSetACL; shared between operations: do not change it
 	Ephemeral bool   // OpCreate: the owner is Txn.Session
-	Container bool   // OpCreate: the server deletes the node after the deletion of its last child
-	// TTL is set for OpCreate: the server deletes the node after this time without children and
-	// changes; 0: never.
-	TTL time.Duration
 	// Version is the node's version after OpSetData and OpReconfig, its ACL's version after
 	// OpSetACL, and the version that OpCheck requires of the node.
 	Version  int32
-	CVersion int32         // OpCreate: the parent's Node.CVersion afterwards; -1 if the log lacks it
+	CVersion int32         // OpCreate: the parent's Node.CVersion afterwards
 	Timeout  time.Duration // OpBeginSession
 	Ended    []string      // OpCloseSession: the ephemeral nodes that it deletes; nil: those of the session, which the log does not name
 	Err      int32         // OpError: ZooKeeper's code
-}
-
-// ACL is one entry of a node's access control list.
-type ACL struct {
-	Perms  int32
-	Scheme string
-	ID     string
 }
 
 // Node is one znode of a snapshot or of a State.
 type Node struct {
 	Path         string
 	Data         []byte
-	ACL          []ACL // shared between nodes: do not change it
 	Czxid        int64 // the transaction that created it
 	Mzxid        int64 // the last one that wrote its data
 	Pzxid        int64 // the last one that created or deleted a child
@@ -71,9 +57,6 @@ type Node struct {
 	// CVersion counts the children that were ever created. A client's Stat shows twice that, less
 	// the number of children.
 	CVersion       int32
-	AVersion       int32
-	EphemeralOwner int64         // 0 if the node is not ephemeral
-	Container      bool          // the server deletes it after the deletion of its last child
-	TTL            time.Duration // see Op.TTL
-	Lost           bool          // only Path is known, see [Exact]
+	EphemeralOwner int64 // 0 if the node is not ephemeral
+	Lost           bool  // only Path is known, see [Exact]
 }

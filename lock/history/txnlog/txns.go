@@ -19,7 +19,6 @@ func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 	return func(yield func(Txn, error) bool) {
 		m := newMerge(l, r)
 		defer m.close()
-		acls := map[string][]ACL{}
 		for {
 			s := m.next()
 			for _, p := range m.takeProblems() {
@@ -30,7 +29,7 @@ func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 			if s == nil {
 				return
 			}
-			t, _, err := decodeTxn(s.cur.payload, acls)
+			t, _, err := decodeTxn(s.cur.payload)
 			t.Disputed = m.disputed
 			if err != nil {
 				t, err = Txn{}, &Problem{
