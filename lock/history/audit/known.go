@@ -57,9 +57,9 @@ func (a *Audit) contradicts(x *txnlog.Txn) bool {
 			return true
 		}
 		switch n, up := a.nodes[o.Path], a.nodes[path.Dir(o.Path)]; {
+		case changed[o.Path], changed[path.Dir(o.Path)]: // a new node
 		case o.Kind == txnlog.OpDelete && n != nil && n.children+children[o.Path] > 0:
 			return true
-		case changed[o.Path], changed[path.Dir(o.Path)]: // a new node
 		case o.Kind == txnlog.OpSetData && n != nil && !follows(o.Path, n.next, o.Version):
 			return true
 		case o.Kind == txnlog.OpCreate && up != nil && up.lock != nil && !follows(up.path+"/", up.lock.next, o.CVersion):

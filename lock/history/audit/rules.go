@@ -37,7 +37,7 @@ func (a *Audit) in(n *node) (in, unknown bool, ahead *node) {
 	if at < 0 || s.Kind == znode.RW && n.entry.Role == znode.Shared && a.names[at].Role == znode.Writer && s.queue[at].entry.Shares() {
 		return true, n.up.hidden, nil
 	}
-	return false, s.queue[at].unseen && n.entry.Role == znode.Shared, s.queue[at] // an unseen writer may share
+	return false, s.queue[at].unseen, s.queue[at] // an unseen writer may share, and a lost node may not have been there yet
 }
 
 // granted judges an entry whose record shows the grant for the first time.
