@@ -4,15 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
-	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock/config"
 )
@@ -51,70 +46,41 @@ func changedForGood(old, next *config.Config) (changed keys, elsewhere bool) {
 	return changed, elsewhere
 }
 
-// changes reports changes of a file's contents: by a write in place, by the rename of another file
-// to its name, or by a changed link on its path, as in Kubernetes. It also reports a file that cannot be
-// read any more, once.
+// changes reports changes of a file's contents: by a write in place, by the rename of another file to
+// its name, or by a changed link on its path, as in Kubernetes. It also reports a file that cannot be
+// read any more, once. It reads the file again and again, because not all file systems tell of changes.
 type changes struct {
 	C     chan struct{}
 	file  string
-	every time.Duration // interval of reads without an event
-	told  bool          // it was reported that the file cannot be read
+	every time.Duration // interval of reads
+
+	last hash // of the read before
 
 	mu   sync.Mutex
-	seen [sha256.Size]byte // hash of the contents at the last read; zero if the read failed
+	seen hash // of the contents that were reported, or looked at by a reload
 }
+
+// hash is that of a file's contents; zero if the file cannot be read.
+type hash [sha256.Size]byte
 
 // newChanges returns the changes of the file from now on.
 func newChanges(file string) *changes {
-	c := &changes{file: file, every: looking, C: make(chan struct{}, 1)}
-	c.look()
+	c := &changes{file: file, every: time.Second, C: make(chan struct{}, 1)}
+	_ = c.look() // the first load reports an error
 	return c
 }
 
-// settling is the time from an event to the read: before, the file may be half written. looking is
-// the interval of reads without an event, because not all file systems send events.
-const (
-	settling = 250 * time.Millisecond
-	looking  = time.Minute
-)
-
 // follow reports changes on C until ctx ends.
-func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
-	var events chan fsnotify.Event
-	var errs chan error
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		log.Warn().Err(err).Msg("changes of the configuration file are noticed only after a minute")
-	} else {
-		defer watcher.Close()
-		events, errs = watcher.Events, watcher.Errors
-	}
+func (c *changes) follow(ctx context.Context) {
 	again := time.NewTicker(c.every)
 	defer again.Stop()
-	settled := time.After(settling) // a change before the watch begins has no event
 	for {
-		c.watch(watcher)
-		event := false
 		select {
-		case <-events:
-			event = true
-		case <-errs: // events were lost
-			event = true
-		case <-settled:
 		case <-again.C:
 		case <-ctx.Done():
 			return
 		}
-		if event {
-			if settled == nil { // later events must not delay the read: a busy folder always has some
-				settled = time.After(settling)
-			}
-			continue
-		}
-		changed, err := c.look()
-		changed = c.alarm(err, settled != nil) || changed
-		settled = nil
-		if changed {
+		if now, _ := read(c.file); c.changed(now) {
 			select {
 			case c.C <- struct{}{}:
 			default: // an earlier report has not been received yet: one is enough
@@ -123,58 +89,42 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	}
 }
 
-// alarm reports whether to report err, the error of a read: once in a row of errors, and not right after
-// an event, when the file may be about to be replaced.
-func (c *changes) alarm(err error, event bool) bool {
-	tell := err != nil && !event && !c.told
-	c.told = err != nil && (c.told || tell)
-	return tell
-}
-
-// watch watches the folders in which the file, or the target of its links, can be replaced. Call it
-// repeatedly, because links change.
-func (c *changes) watch(w *fsnotify.Watcher) {
-	if w == nil {
-		return
-	}
-	folders := map[string]bool{filepath.Dir(c.file): true}
-	if real, err := filepath.EvalSymlinks(c.file); err == nil {
-		folders[filepath.Dir(real)] = true
-	}
-	for _, folder := range w.WatchList() {
-		if !folders[folder] {
-			_ = w.Remove(folder) // fails if the folder was deleted, which ends its watch too
-		}
-		delete(folders, folder)
-	}
-	for folder := range folders {
-		_ = w.Add(folder) // if it fails, the file is still read each minute
-	}
-}
-
-// look reads the file, and reports whether its contents have changed since the last call. A reload
-// calls look too. So if a refused file gets its earlier contents again, that counts as a change.
-func (c *changes) look() (changed bool, err error) {
+// changed reports whether to report the hash of a read: if it differs from what was seen, and two reads
+// in a row have it. After one the file may be half written, or about to be replaced.
+func (c *changes) changed(now hash) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.seen
-	c.seen = [sha256.Size]byte{}
-	info, err := os.Stat(c.file)
+	settled := now == c.last
+	c.last = now
+	if !settled || now == c.seen {
+		return false
+	}
+	c.seen = now
+	return true
+}
+
+// look reads the file for a reload. So if a refused file gets its earlier contents again, that counts
+// as a change.
+func (c *changes) look() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	c.seen, err = read(c.file)
+	return err
+}
+
+// read returns the hash of a file.
+func read(file string) (h hash, err error) {
+	info, err := os.Stat(file)
 	if err != nil {
-		return false, err
+		return h, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%s: must be a regular file, as it was at the start", c.file) // the read of a pipe would not return
+		return h, fmt.Errorf("%s: must be a regular file, as it was at the start", file) // the read of a pipe would not return
 	}
-	f, err := os.Open(c.file)
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return false, err
+		return h, err
 	}
-	defer f.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return false, err
-	}
-	c.seen = [sha256.Size]byte(hash.Sum(nil))
-	return c.seen != before, nil
+	return sha256.Sum256(text), nil
 }

@@ -8,30 +8,24 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestFileGone: an unreadable configuration file is reported once, by the first read that does not
-// follow an event. After a successful read, a new failure is reported again.
-func TestFileGone(t *testing.T) {
-	c := new(changes)
-	for i, step := range []struct {
-		err         error
-		event, told bool
-	}{
-		{os.ErrNotExist, true, false}, // the file may be about to be replaced
-		{os.ErrNotExist, false, true},
-		{os.ErrNotExist, false, false},
-		{os.ErrNotExist, true, false},
-		{nil, true, false},
-		{os.ErrPermission, false, true}, // a new failure is reported again
-		{nil, false, false},
-	} {
-		if told := c.alarm(step.err, step.event); told != step.told {
-			t.Errorf("step %d: told %v, want %v", i, told, step.told)
+// TestChanged: a change is reported once, by the second read in a row that has it. That a file cannot
+// be read is a change, and so is its return with the contents of before.
+func TestChanged(t *testing.T) {
+	c := &changes{last: hash{'a'}, seen: hash{'a'}}
+	for i, read := range "aabcCc-!cbc--b-aA" { // letters are contents; - and ! mean unreadable; upper case and ! mean told
+		now := hash{byte(unicode.ToLower(read))}
+		if !unicode.IsLetter(read) {
+			now = hash{}
+		}
+		if got, want := c.changed(now), unicode.IsUpper(read) || read == '!'; got != want {
+			t.Errorf("read %d: told %v, want %v", i, got, want)
 		}
 	}
 }
@@ -78,7 +72,7 @@ func refusalEnds(t *testing.T, wrong, next func(file string) error) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	following.Go(func() { p.changes.follow(ctx, d.log) })
+	following.Go(func() { p.changes.follow(ctx) })
 	following.Go(func() { d.follow(ctx, p.changes.C) })
 	refused := func(want bool) {
 		t.Helper()

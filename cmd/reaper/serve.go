@@ -58,7 +58,7 @@ func (p *program) serve(ctx context.Context, cfg *config.Config) error {
 	}
 	var changed <-chan struct{}
 	if p.changes != nil {
-		aside.Go(func() { p.changes.follow(ctx, d.log) })
+		aside.Go(func() { p.changes.follow(ctx) })
 		changed = p.changes.C
 	}
 	d.follow(ctx, changed)
@@ -96,7 +96,7 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 		case d.changes == nil:
 			d.log.Warn().Str("configuration", file).Msg("SIGHUP, and the configuration was no regular file: it cannot be read again")
 		default:
-			_, err := d.changes.look()
+			err := d.changes.look()
 			if err != nil {
 				why = "the file cannot be read"
 			} else {
