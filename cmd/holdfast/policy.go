@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -69,11 +68,13 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 
 // trial is the result of "policy test" for one lock name.
 type trial struct {
-	Name   string        `json:"name"`
-	Policy string        `json:"policy"`
-	Match  string        `json:"match"`
-	Passed []passedBy    `json:"not_matching"` // earlier policies, in their order
-	Gets   trialSettings `json:"gets"`
+	Name   string         `json:"name"`
+	Policy string         `json:"policy"`
+	Match  string         `json:"match"`
+	Passed []passedBy     `json:"not_matching"` // earlier policies, in their order
+	Gets   map[string]any `json:"gets"`
+
+	settings []app.Setting // as in Gets, in their order
 }
 
 // passedBy is a policy that does not match.
@@ -82,41 +83,20 @@ type passedBy struct {
 	Match  string `json:"match"`
 }
 
-// trialSettings are the settings that the lock gets from its policy.
-type trialSettings struct {
-	TTL         string `json:"ttl"`
-	MaxTTL      string `json:"max_ttl"`
-	Grace       string `json:"grace"`
-	MaxHold     string `json:"max_hold"`
-	OrphanAfter string `json:"orphan_after"`
-	KeepParent  bool   `json:"keep_parent"`
-	LocalWindow string `json:"local_window"`
-	Schedule    string `json:"schedule"`
-}
-
 func try(cfg *config.Config, name string) trial {
 	p := cfg.Policies.For(name)
-	t := trial{Name: name, Policy: p.Name, Match: p.Match.String(), Passed: []passedBy{}}
+	t := trial{Name: name, Policy: p.Name, Match: p.Match.String(), Passed: []passedBy{}, Gets: map[string]any{}}
 	for _, earlier := range cfg.Policies.All() {
 		if earlier.Name == p.Name {
 			break
 		}
 		t.Passed = append(t.Passed, passedBy{earlier.Name, earlier.Match.String()})
 	}
-	schedule := cmp.Or(p.Schedule, cfg.Reaper.Schedule, reaper.DefaultSchedule)
-	t.Gets = trialSettings{
-		TTL: p.TTL.String(), MaxTTL: p.MaxTTL.String(), Grace: p.Grace.String(), MaxHold: limit(p.MaxHold),
-		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, LocalWindow: app.Window(p.LocalWindow),
-		Schedule: schedule,
+	t.settings = app.Settings(p, cmp.Or(cfg.Reaper.Schedule, reaper.DefaultSchedule))
+	for _, s := range t.settings {
+		t.Gets[s.Key] = s.Value
 	}
 	return t
-}
-
-func limit(d time.Duration) string {
-	if d == 0 {
-		return "none"
-	}
-	return d.String()
 }
 
 func printTrials(w io.Writer, trials []trial, colour bool) error {
@@ -130,15 +110,12 @@ func printTrials(w io.Writer, trials []trial, colour bool) error {
 			table.Add(text.Cell{Text: "  no"}, text.Cell{Text: fmt.Sprintf("%s does not match %q", text.Printable(p.Policy), p.Match), Style: text.Dim})
 		}
 		table.Add(text.Cell{Text: "  yes", Style: text.Green}, text.Cell{Text: fmt.Sprintf("%s applies: it is the first that matches, by %q", text.Printable(t.Policy), t.Match)})
-		g := t.Gets
-		for _, kv := range [][2]string{
-			{"ttl", g.TTL + ": a crash blocks others for that and the grace"}, {"max_ttl", g.MaxTTL}, {"grace", g.Grace}, {"max_hold", g.MaxHold},
-			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"local_window", g.LocalWindow}, {"orphan_after", g.OrphanAfter},
-			{"schedule", g.Schedule},
-		} {
-			if kv[1] != "" {
-				table.Add(text.Cells("", kv[0], kv[1])...)
+		for _, s := range t.settings {
+			value := fmt.Sprint(s.Value)
+			if s.Key == "ttl" {
+				value += ": a crash blocks others for that and the grace"
 			}
+			table.Add(text.Cells("", s.Key, value)...)
 		}
 		// Long policy names in the second column must not widen it.
 		table.Widest = []int{0, 12}

@@ -15,22 +15,6 @@ import (
 // maxDifferences limits the number of logged differences of two configurations.
 const maxDifferences = 50
 
-// comparedKeys are the keys of a policy except its name.
-var comparedKeys = []struct {
-	key   string
-	value func(policy.Rule) any
-}{
-	{"match", func(p policy.Rule) any { return p.Match }},
-	{"ttl", func(p policy.Rule) any { return p.TTL }},
-	{"max_ttl", func(p policy.Rule) any { return p.MaxTTL }},
-	{"grace", func(p policy.Rule) any { return p.Grace }},
-	{"max_hold", func(p policy.Rule) any { return p.MaxHold }},
-	{"keep_parent", func(p policy.Rule) any { return p.KeepParent }},
-	{"local_window", func(p policy.Rule) any { return app.Window(p.LocalWindow) }},
-	{"orphan_after", func(p policy.Rule) any { return p.OrphanAfter }},
-	{"schedule", func(p policy.Rule) any { return cmp.Or(p.Schedule, "the reaper's") }},
-}
-
 // differences returns a text for each change of a root's policies, schedule and limits.
 func differences(old, next *config.Config) (all []string) {
 	add := func(key string, now, before any) {
@@ -59,8 +43,10 @@ func differences(old, next *config.Config) (all []string) {
 			all = append(all, fmt.Sprintf("policy %s (%s): added", p.Name, p.Match))
 			continue
 		}
-		for _, k := range comparedKeys {
-			add("policy "+p.Name+": "+k.key, k.value(p), k.value(before[i]))
+		add("policy "+p.Name+": match", p.Match, before[i].Match)
+		was := app.Settings(before[i], "the reaper's")
+		for j, s := range app.Settings(p, "the reaper's") {
+			add("policy "+p.Name+": "+s.Key, s.Value, was[j].Value)
 		}
 		moved, last = moved || i < last, i
 	}

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock/config"
-	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // TestDifferences: each changed key is listed with its new and its old value. Policies that are added,
@@ -80,34 +78,6 @@ func TestReloadLogsWhatNeedsARestart(t *testing.T) {
 		if line.Level != test.level || line.Message != test.message || len(line.Changed)+line.More_changed != len(test.changed) || len(line.Changed) > maxDifferences ||
 			fmt.Sprint(line.Takes_a_restart) != fmt.Sprint(test.later) {
 			t.Errorf("%v, %v: %s", test.changed, test.later, &out)
-		}
-	}
-}
-
-// TestComparedKeys: comparedKeys has a key for each field of a policy except its name.
-func TestComparedKeys(t *testing.T) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Rule]()) {
-		var p policy.Rule
-		switch v := reflect.ValueOf(&p).Elem().FieldByIndex(f.Index); {
-		case f.Anonymous || f.Name == "Name":
-			continue
-		case v.Kind() == reflect.Int64:
-			v.SetInt(1)
-		case v.Kind() == reflect.Bool:
-			v.SetBool(true)
-		case v.Kind() == reflect.String:
-			v.SetString("@hourly")
-		default:
-			p.Match = policy.MustPattern("x")
-		}
-		changed := 0
-		for _, k := range comparedKeys {
-			if k.value(p) != k.value(policy.Rule{}) {
-				changed++
-			}
-		}
-		if changed != 1 {
-			t.Errorf("a change of %s is a change of %d keys, want 1", f.Name, changed)
 		}
 	}
 }

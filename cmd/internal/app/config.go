@@ -207,14 +207,6 @@ func Logger(cfg config.Log, to io.Writer) zerolog.Logger {
 	return zerolog.New(to).Level(level).With().Timestamp().Logger()
 }
 
-// Window returns a local window as a configuration file has it.
-func Window(d time.Duration) string {
-	if d == lock.NoLocalWindow {
-		return "none"
-	}
-	return d.String()
-}
-
 // IsTerminal reports whether w, an *os.File or an [Aside], is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(interface{ Fd() uintptr })

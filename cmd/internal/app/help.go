@@ -6,11 +6,12 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 )
 
 // Bounds of the width of a help text, in columns.
@@ -55,33 +56,13 @@ func fillAll(cmd *cobra.Command, width int) {
 
 // fill wraps each paragraph at width columns. A paragraph with an indented line, such as a table,
 // stays as it is.
-func fill(text string, width int) string {
+func fill(help string, width int) string {
 	var paragraphs []string
-	for p := range strings.SplitSeq(text, "\n\n") {
+	for p := range strings.SplitSeq(help, "\n\n") {
 		if !strings.Contains("\n"+p, "\n ") && !strings.Contains("\n"+p, "\n\t") {
-			p = fillParagraph(p, width)
+			p = strings.Join(text.Fold(p, width), "\n")
 		}
 		paragraphs = append(paragraphs, p)
 	}
 	return strings.Join(paragraphs, "\n\n")
-}
-
-func fillParagraph(text string, width int) string {
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case column == 0:
-		case column+1+n > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 )
 
 // story prints the events as they happen, and collects the verdicts.
@@ -27,13 +27,13 @@ func newStory(out io.Writer, colour bool) *story {
 // begin prints the heading of a chapter.
 func (s *story) begin(chapter, title string) {
 	s.chapter = chapter
-	fmt.Fprintf(s.out, "\n%s\n", s.paint(text.Bold, chapter+". "+title))
+	fmt.Fprintf(s.out, "\n%s\n", text.Bold.Paint(chapter+". "+title, s.colour))
 }
 
 // say prints an event, with the time since the start.
 func (s *story) say(format string, args ...any) {
 	at := fmt.Sprintf("%6.1fs", time.Since(s.begun).Seconds())
-	fmt.Fprintf(s.out, "%s  %s\n", s.paint(text.Dim, at), fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.out, "%s  %s\n", text.Dim.Paint(at, s.colour), fmt.Sprintf(format, args...))
 }
 
 // judge adds the verdict on a promise to the table.
@@ -44,11 +44,4 @@ func (s *story) judge(promise, expected, seen string, kept bool) {
 		result = text.Cell{Text: "FAILED", Style: text.Red}
 	}
 	s.table.Add(append(text.Cells(s.chapter, promise, expected, seen), result)...)
-}
-
-func (s *story) paint(style text.Style, words string) string {
-	if !s.colour {
-		return words
-	}
-	return style.Paint(words)
 }

@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 	"github.com/holdfast-io/holdfast/lock/history"
 )
 

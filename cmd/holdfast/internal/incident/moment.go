@@ -1,10 +1,11 @@
 package incident
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 	"github.com/holdfast-io/holdfast/lock/history"
 )
 
@@ -28,7 +29,7 @@ func (p *printer) moment(m history.Moment) {
 
 // note2 prints a text, folded into lines. The first is indented by two spaces, the rest by four.
 func (p *printer) note2(s string) {
-	for i, line := range fold(text.Printable(s), max(36, min(96, cmpOr(p.width, 100)-4))) {
+	for i, line := range text.Fold(text.Printable(s), max(36, min(96, cmp.Or(p.width, 100)-4))) {
 		indent := "  "
 		if i > 0 {
 			indent = "    "

@@ -1,12 +1,13 @@
 package incident
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 	"github.com/holdfast-io/holdfast/lock/history"
 )
 
@@ -188,16 +189,7 @@ func (p *printer) breaks(wide, canvas int, column func(time.Duration) int, from,
 func (p *printer) legend() {
 	p.line("")
 	parts := []string{"· waits", "█ holds", "▓ at risk", "? lease may be over", "░ lease over", "╌ lease after the log's end", "┤ left by itself", "╳ deleted by another", "◆ broken", "L another leader", "C clock stepped, or time passed"}
-	line := ""
-	for _, part := range parts {
-		if line != "" && text.Width(line)+3+text.Width(part) > max(40, min(100, cmpOr(p.width, 80))) {
-			p.line("%s", p.paint(text.Dim, line))
-			line = ""
-		}
-		if line != "" {
-			line += "   "
-		}
-		line += part
+	for _, line := range text.Fill(parts, "   ", max(40, min(100, cmp.Or(p.width, 80)))) {
+		p.line("%s", p.paint(text.Dim, line))
 	}
-	p.line("%s", p.paint(text.Dim, line))
 }

@@ -1,12 +1,12 @@
 package incident
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
-	"github.com/holdfast-io/holdfast/lock/history"
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 )
 
 const (
@@ -40,17 +40,14 @@ func (p *printer) table(t *text.Table) {
 }
 
 func (p *printer) paint(s text.Style, t string) string {
-	if !p.colour {
-		return t
-	}
-	return s.Paint(t)
+	return s.Paint(t, p.colour)
 }
 
 // Print prints the report as text. width is that of the terminal; 0 means no limit. If moments
 // were asked for, it prints only them.
 func (r *Report) Print(w io.Writer, width int, colour bool) error {
 	p := &printer{Report: r, w: w, width: width, colour: colour}
-	if len(r.Asked()) > 0 {
+	if len(r.Moments) > 0 {
 		for i, m := range r.Moments {
 			if i > 0 {
 				p.line("")
@@ -106,9 +103,6 @@ func (r *Report) Print(w io.Writer, width int, colour bool) error {
 	p.remarks()
 	return p.err
 }
-
-// Asked returns the moments that were asked for.
-func (r *Report) Asked() []history.Moment { return r.Moments }
 
 // span prints the first and the last stamp of the logs.
 func (p *printer) span() {
@@ -245,27 +239,9 @@ func (p *printer) note(s string) {
 	if p.width > 0 {
 		width = min(width, max(20, p.width-indent))
 	}
-	for _, line := range fold(s, width) {
+	for _, line := range text.Fold(s, width) {
 		p.line("%s%s", strings.Repeat(" ", indent), p.paint(text.Dim, line))
 	}
-}
-
-// fold breaks a text at spaces, into lines of at most width cells if the words allow it.
-func fold(s string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(s) {
-		if line != "" && text.Width(line)+1+text.Width(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
 }
 
 // remarks prints the number of omitted events, and [Remarks].
@@ -281,7 +257,7 @@ func (p *printer) remarks() {
 
 // folded prints a text in lines of at most 80 cells.
 func (p *printer) folded(s string) {
-	for _, line := range fold(s, max(40, min(80, cmpOr(p.width, 80)))) {
+	for _, line := range text.Fold(s, max(40, min(80, cmp.Or(p.width, 80)))) {
 		p.line("%s", p.paint(text.Dim, line))
 	}
 }
@@ -294,11 +270,4 @@ var Remarks = []string{
 	"A client may have believed that it held the lock from granted until it released, and at the latest until the end of its lease. A log cannot tell more.",
 	"The last writes in a log may not have been committed: a server logs them before the majority has, and the next leader may discard them.",
 	"Logs have no addresses of clients: names, hosts and process ids are what clients wrote into their entries. Goroutines of one process share an entry, and hand it on without a write.",
-}
-
-func cmpOr(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
-	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/text"
 )
 
 // TestTop: in each order, and on a small terminal, the live view has at most as many lines as the

@@ -48,6 +48,22 @@ func Who(owner, host string, pid int) string {
 	return fmt.Sprintf("%s (%s, pid %d)", who, Head(Printable(host), Widest), pid)
 }
 
+// Fold breaks a text at spaces, into lines of at most width cells if the words allow it.
+func Fold(s string, width int) []string { return Fill(strings.Fields(s), " ", width) }
+
+// Fill joins parts by a separator, into lines of at most width cells if the parts allow it.
+func Fill(parts []string, separator string, width int) (lines []string) {
+	for _, part := range parts {
+		last := len(lines) - 1
+		if last < 0 || Width(lines[last]+separator+part) > width {
+			lines = append(lines, part)
+		} else {
+			lines[last] += separator + part
+		}
+	}
+	return lines
+}
+
 // Head returns the beginning of a text, at most widest cells wide. If the text is cut, it ends with ….
 func Head(s string, widest int) string {
 	if Width(s) <= widest {

@@ -19,9 +19,9 @@ const (
 	Yellow Style = "33"
 )
 
-// Paint returns the text in the style, with escape sequences around it.
-func (s Style) Paint(text string) string {
-	if s == "" || text == "" {
+// Paint returns the text in the style, with escape sequences around it; without colour, as it is.
+func (s Style) Paint(text string, colour bool) string {
+	if !colour || s == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
@@ -130,7 +130,7 @@ func (t *Table) line(row []Cell, widths []int) (lines []string) {
 	for i, c := range row {
 		w := Width(c.Text)
 		if w > 0 {
-			line.WriteString(strings.Repeat(" ", spaces) + t.paint(c))
+			line.WriteString(strings.Repeat(" ", spaces) + c.Style.Paint(c.Text, t.Colour))
 			spaces = 0
 		}
 		if w > widths[i] && i < len(row)-1 {
@@ -145,11 +145,4 @@ func (t *Table) line(row []Cell, widths []int) (lines []string) {
 		spaces += widths[i] - w + 2
 	}
 	return append(lines, line.String())
-}
-
-func (t *Table) paint(c Cell) string {
-	if !t.Colour {
-		return c.Text
-	}
-	return c.Style.Paint(c.Text)
 }
