@@ -335,22 +335,22 @@ func TestDialWithoutPassword(t *testing.T) {
 	}
 }
 
+// TestVersion: release and commit, set by the linker, take precedence over what Go has recorded.
 func TestVersion(t *testing.T) {
-	info := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
-		b := &debug.BuildInfo{GoVersion: "go1.25.0", Settings: append(settings,
-			debug.BuildSetting{Key: "GOOS", Value: "linux"}, debug.BuildSetting{Key: "GOARCH", Value: "amd64"})}
-		b.Main.Version = version
-		return b
-	}
-	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123"}
-	for want, b := range map[string]*debug.BuildInfo{
-		"v1.2.3, go1.25.0 linux/amd64":                            info("v1.2.3", revision),
-		"(devel), go1.25.0 linux/amd64":                           info("(devel)"),
-		"(devel) 0123456789ab, go1.25.0 linux/amd64":              info("", revision),
-		"(devel) 0123456789ab with changes, go1.25.0 linux/amd64": info("", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}),
+	defer func() { release, commit = "", "" }()
+	for _, c := range []struct{ version, revision, modified, release, commit, want string }{
+		{"v1.2.3", "0123456789abcdef0123", "", "", "", "v1.2.3, go1.25.0 linux/amd64"},
+		{"(devel)", "", "", "", "", "(devel), go1.25.0 linux/amd64"},
+		{"", "0123456789abcdef0123", "", "", "", "(devel) 0123456789ab, go1.25.0 linux/amd64"},
+		{"", "0123456789abcdef0123", "true", "", "", "(devel) 0123456789ab with changes, go1.25.0 linux/amd64"},
+		{"", "fedcba9876543210", "true", "v1.2.3", "0123456789abcdef", "v1.2.3 0123456789ab, go1.25.0 linux/amd64"},
 	} {
-		if got := build(b).String(); got != want {
-			t.Errorf("%q, want %q", got, want)
+		info := &debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Version: c.version}, Settings: []debug.BuildSetting{
+			{Key: "GOOS", Value: "linux"}, {Key: "GOARCH", Value: "amd64"}, {Key: "vcs.revision", Value: c.revision}, {Key: "vcs.modified", Value: c.modified},
+		}}
+		release, commit = c.release, c.commit
+		if got := build(info); got.String() != c.want || commit != "" && (got.Modified || got.Commit != commit) {
+			t.Errorf("%+v: %q, %+v", c, got, got)
 		}
 	}
 }

@@ -37,7 +37,6 @@ func TestLeash(t *testing.T) {
 
 // watch is a call of keepWatch, with the ends of its pipes.
 type watch struct {
-	t      *testing.T
 	news   *os.File
 	answer *bufio.Reader
 	result chan verdict
@@ -60,38 +59,13 @@ func startWatch(t *testing.T) *watch {
 	}
 	in, news := pipe()
 	answers, out := pipe()
-	w := &watch{t, news, bufio.NewReader(answers), make(chan verdict, 1)}
+	w := &watch{news, bufio.NewReader(answers), make(chan verdict, 1)}
 	go func() {
 		group, why := keepWatch(in, out)
 		w.result <- verdict{group, why, now()}
 		out.Close()
 	}()
 	return w
-}
-
-func (w *watch) send(text string) {
-	w.t.Helper()
-	if _, err := io.WriteString(w.news, text); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *watch) tell(l leash) { w.t.Helper(); w.send(string(l.encode())) }
-
-func (w *watch) mustArm() {
-	w.t.Helper()
-	if line, err := w.answer.ReadString('\n'); err != nil || line != armed {
-		w.t.Fatalf("the guard answers %q, %v", line, err)
-	}
-}
-
-func (w *watch) mustReturn(group int, why string) verdict {
-	w.t.Helper()
-	v := <-w.result
-	if v.group != group || !strings.Contains(v.why, why) {
-		w.t.Errorf("the guard is to kill group %d because %q, want %d, %q", v.group, v.why, group, why)
-	}
-	return v
 }
 
 // TestTellDoesNotWait: tell does not wait for a stopped guard. When the guard continues, it finds
@@ -121,70 +95,55 @@ func TestTellDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestGuardKillsAfterTheParentExits(t *testing.T) {
-	w := startWatch(t)
-	w.tell(leash{4711, now() + time.Hour})
-	w.mustArm()
-	w.news.Close()
-	w.mustReturn(4711, "has died")
-}
-
-func TestGuardKillsNothingBeforeThePID(t *testing.T) {
-	w := startWatch(t)
-	w.news.Close()
-	w.mustReturn(0, "has died")
-	if line, err := w.answer.ReadString('\n'); err != io.EOF {
-		t.Errorf("the guard answers %q, %v", line, err)
-	}
-}
-
-func TestGuardKillsInTime(t *testing.T) {
-	w := startWatch(t)
-	w.tell(leash{4711, now() + 50*time.Millisecond})
-	w.mustArm()
-	w.mustReturn(4711, "no renewal was told of")
-}
-
-func TestGuardUsesTheLatestDeadline(t *testing.T) {
-	for name, order := range map[string][]time.Duration{
-		"longer":       {20 * time.Millisecond, 100 * time.Millisecond},
-		"shorter":      {time.Hour, 100 * time.Millisecond},
-		"over already": {time.Hour, -time.Hour},
-		"at the epoch": {time.Hour, -now()},
+// TestGuard: the guard kills the group of the latest leash at its time, when the pipe closes, or at a
+// line that is no leash. It confirms the first leash, however it arrives.
+func TestGuard(t *testing.T) {
+	in := func(d time.Duration) string { return string(leash{4711, now() + d}.encode()) }
+	const late, died = "no renewal was told of", "has died"
+	soon := in(50 * time.Millisecond)
+	for name, test := range map[string]struct {
+		news   []string
+		closes bool
+		group  int
+		why    string
+	}{
+		"parent exits":              {[]string{in(time.Hour)}, true, 4711, died},
+		"parent exits before a pid": {nil, true, 0, died},
+		"in time":                   {[]string{soon}, false, 4711, late},
+		"longer":                    {[]string{in(20*time.Millisecond) + in(100*time.Millisecond)}, false, 4711, late},
+		"shorter":                   {[]string{in(time.Hour) + in(100*time.Millisecond)}, false, 4711, late},
+		"over already":              {[]string{in(time.Hour) + in(-time.Hour)}, false, 4711, late},
+		"at the epoch":              {[]string{in(time.Hour) + in(-now())}, false, 4711, late},
+		"an invalid line":           {[]string{in(time.Hour), "4711 soon\n"}, false, 4711, `"4711 soon"`},
+		"in pieces":                 {[]string{soon[:3], soon[3:]}, false, 4711, late},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWatch(t)
-			var text string
-			var last leash
-			start := now()
-			for _, after := range order {
-				last = leash{4711, start + after}
-				text += string(last.encode())
+			for _, text := range test.news {
+				if _, err := io.WriteString(w.news, text); err != nil {
+					t.Fatal(err)
+				}
 			}
-			w.send(text)
-			w.mustArm()
-			if v := w.mustReturn(4711, "no renewal was told of"); v.at < last.until {
-				t.Errorf("killed %v before its time", last.until-v.at)
+			if test.closes {
+				w.news.Close()
+			}
+			answer, err := w.answer.ReadString('\n')
+			if test.group == 0 && err != io.EOF || test.group != 0 && answer != armed {
+				t.Fatalf("the guard answers %q, %v", answer, err)
+			}
+			v := <-w.result
+			if v.group != test.group || !strings.Contains(v.why, test.why) {
+				t.Errorf("the guard is to kill group %d because %q, want %d, %q", v.group, v.why, test.group, test.why)
+			}
+			if test.why != late {
+				return
+			}
+			lines := strings.Split(strings.Join(test.news, ""), "\n")
+			if last, err := decodeLeash([]byte(lines[len(lines)-2])); err != nil || v.at < last.until {
+				t.Errorf("killed %v before its time, %v", last.until-v.at, err)
 			}
 		})
 	}
-}
-
-func TestGuardKillsOnAnInvalidLine(t *testing.T) {
-	w := startWatch(t)
-	w.tell(leash{4711, now() + time.Hour})
-	w.mustArm()
-	w.send("4711 soon\n")
-	w.mustReturn(4711, `"4711 soon"`)
-}
-
-func TestGuardReadsLinesInPieces(t *testing.T) {
-	w := startWatch(t)
-	line := string(leash{4711, now() + 50*time.Millisecond}.encode())
-	w.send(line[:3])
-	w.send(line[3:])
-	w.mustArm()
-	w.mustReturn(4711, "no renewal was told of")
 }
 
 // pausing is a hold whose Remaining returns late, as if this process had been paused before it

@@ -266,50 +266,35 @@ func TestExitStatus(t *testing.T) {
 // command starts, and acts between SIGTERM and SIGKILL.
 const fading = "6s fading"
 
+// TestLeaseThatEnds: the command gets SIGTERM, also if it is stopped, and SIGKILL, when its lease ends.
+// It gets SIGKILL when the hold is lost, or was over before the start.
 func TestLeaseThatEnds(t *testing.T) {
 	t.Parallel()
-	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
-	before := a.until("told: lock \"test\": its lease ends in")
-	if len(before) > 1 { // the command's line can be in between
-		t.Errorf("output before: %q", before)
+	const ends = `lock "test": its lease ends in`
+	for name, test := range map[string]struct {
+		role, script string
+		says         []string
+		status       int
+	}{
+		"in order":              {fading, `trap "echo SIGTERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done`, []string{"told: " + ends, "SIGTERM", "ended: " + ends}, 3},
+		"stopped":               {fading, `trap "echo SIGTERM; exit 3" TERM; kill -STOP $$; sleep 1000`, []string{"told: " + ends, "SIGTERM", "ended: " + ends}, 3},
+		"stubborn":              {fading, `trap "" TERM; sleep 1000 & sleep 1000`, []string{"asked to end", "the command is ended", "ended: " + ends}, 128 + 9},
+		"lost":                  {"1h gone", `trap "" TERM; sleep 1000`, []string{"gone: the command is ended", "ended: gone"}, 128 + 9},
+		"over before the start": {"30s over", "echo started", []string{"the command is ended", "ended: " + ends}, 128 + 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := act(t, test.role, test.script)
+			for _, says := range test.says {
+				for _, before := range a.until(says) {
+					if before != "ready" && !strings.HasPrefix(before, "told: the command stands still") {
+						t.Errorf("output before %q: %q", says, before)
+					}
+				}
+			}
+			a.mustExit(test.status)
+		})
 	}
-	a.until("SIGTERM")
-	a.mustSay("ended: lock \"test\": its lease ends in")
-	a.mustExit(3)
-}
-
-func TestLeaseThatEndsForTheStubborn(t *testing.T) {
-	t.Parallel()
-	a := act(t, fading, `trap "" TERM; sleep 1000 & sleep 1000`)
-	a.mustSay("the command is asked to end")
-	a.mustSay("the command is ended")
-	a.mustSay("ended: lock \"test\": its lease ends in")
-	a.mustExit(128 + 9)
-}
-
-// TestLeaseThatEndsForTheStopped: a stopped command receives SIGTERM when its lease ends.
-func TestLeaseThatEndsForTheStopped(t *testing.T) {
-	t.Parallel()
-	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; kill -STOP $$; sleep 1000`)
-	a.until("SIGTERM")
-	a.mustSay("ended:")
-	a.mustExit(3)
-}
-
-func TestCommandIsKilledWhenTheHoldIsLost(t *testing.T) {
-	t.Parallel()
-	a := act(t, "1h gone", `trap "" TERM; sleep 1000`)
-	a.mustSay("gone: the command is ended")
-	a.mustSay("ended: gone")
-	a.mustExit(128 + 9)
-}
-
-func TestLeaseThatIsOverBeforeTheStart(t *testing.T) {
-	t.Parallel()
-	a := act(t, "30s over", "echo started")
-	a.mustSay("the command is ended")
-	a.mustSay("ended:")
-	a.mustExit(128 + 9)
 }
 
 func TestCommandDoesNotStartUnguarded(t *testing.T) {
