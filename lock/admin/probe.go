@@ -49,17 +49,19 @@ func (t Tree) Members(ctx context.Context) ([]string, error) {
 	return m.Servers, err
 }
 
-// Displacement returns how many displacements the client has detected since Dial or New, and the
-// size of the last one: negative for backwards, 0 if there was none. A displacement is a step of
-// the leader's clock, or a change to a leader whose clock differs. To watch the leader's clock,
-// call Displacement after each [Tree.Now]. For a report of a past displacement use
-// [Tree.Displaced].
-func (t Tree) Displacement() (times uint64, by time.Duration) {
+// Displaced returns how many displacements the client has detected since Dial or New, the size of the
+// last one, negative for backwards, and how long ago it was detected. All are 0 if there was none. A
+// displacement is a step of the leader's clock, or a change to a leader whose clock differs. To watch
+// the leader's clock, call Displaced after each [Tree.Now].
+func (t Tree) Displaced() (times uint64, by, ago time.Duration) {
 	if t.c.Clock == nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	times, last := t.c.Clock.Displacements()
-	return times, last.By
+	if times == 0 {
+		return 0, 0, 0
+	}
+	return times, last.By, t.c.Clock.Mono() - last.Seen
 }
 
 // Carries sends a request of more than size bytes. The request changes nothing: it writes a node

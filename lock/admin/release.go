@@ -1,21 +1,17 @@
 package admin
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 )
 
-// version is a server's release from its answer to the four-letter word srvr.
-type version struct {
-	release string // such as "3.9.3", or "ClickHouse Keeper v24.8"
-}
-
 // inMemory is the suffix of the release of a server of package locktest, which holdfast dev runs.
 const inMemory = "-locktest"
 
-func (v version) isKeeper() bool {
-	return strings.HasPrefix(v.release, "ClickHouse Keeper ") || strings.HasPrefix(v.release, "RaftKeeper ")
+func isKeeper(release string) bool {
+	return strings.HasPrefix(release, "ClickHouse Keeper ") || strings.HasPrefix(release, "RaftKeeper ")
 }
 
 var (
@@ -23,20 +19,21 @@ var (
 	keeperVersion    = regexp.MustCompile(`(?m)^(ClickHouse Keeper|RaftKeeper) version: ([0-9A-Za-z.-]{1,40})`)
 )
 
-// parseVersion parses the answer to srvr. It returns false if the answer has no version, for
-// example because the word is not permitted.
-func parseVersion(answer string) (version, bool) {
+// parseRelease returns the release in the answer to srvr, such as "3.9.3" or "ClickHouse Keeper v24.8";
+// "" if there is none, for example because the word is not permitted.
+func parseRelease(answer string) string {
 	if m := keeperVersion.FindStringSubmatch(answer); m != nil {
-		return version{m[1] + " " + m[2]}, true
+		return m[1] + " " + m[2]
 	}
-	if m := zookeeperVersion.FindStringSubmatch(answer); m != nil {
-		if strings.HasSuffix(m[1], inMemory) {
-			return version{m[1]}, true
-		}
-		release, _, _ := strings.Cut(m[1], "-") // the commit, after a dash
-		return version{release}, true
+	m := zookeeperVersion.FindStringSubmatch(answer)
+	if m == nil {
+		return ""
 	}
-	return version{}, false
+	if strings.HasSuffix(m[1], inMemory) {
+		return m[1]
+	}
+	release, _, _ := strings.Cut(m[1], "-") // the commit, after a dash
+	return release
 }
 
 var (
@@ -54,38 +51,36 @@ func parseDataDir(answer string) string {
 }
 
 // parseHeap returns the largest size of the heap in the answer to envi, in bytes; 0 if there is none.
-func parseHeap(answer string) int64 {
-	m := heapMax.FindStringSubmatch(answer)
-	if m == nil {
-		return 0
-	}
-	n, _ := strconv.ParseInt(m[1], 10, 64)
-	return n << 20
-}
+func parseHeap(answer string) int64 { return number(heapMax, answer, 0) << 20 }
 
 // parseMismatches returns the number of different digests in the answer to mntr; -1 if there is none.
-func parseMismatches(answer string) int64 {
-	m := differs.FindStringSubmatch(answer)
+func parseMismatches(answer string) int64 { return number(differs, answer, -1) }
+
+// number returns the number that the expression finds in an answer.
+func number(in *regexp.Regexp, answer string, none int64) int64 {
+	m := in.FindStringSubmatch(answer)
 	if m == nil {
-		return -1
+		return none
 	}
-	n, _ := strconv.ParseInt(m[1], 10, 64)
+	n, _ := strconv.ParseInt(m[1], 10, 64) // the expression limits its digits
 	return n
 }
 
-// warning returns a warning about a release of ZooKeeper; "" if there is none. The bugs that it
+// warningOf returns a warning about a release of ZooKeeper; "" if there is none. The bugs that it
 // warns of lose acknowledged writes, and with them entries of holders.
-func (v version) warning() string {
-	n, ok := numbers(v.release)
-	switch {
-	case strings.HasSuffix(v.release, inMemory):
+func warningOf(release string) string {
+	if strings.HasSuffix(release, inMemory) {
 		return "this is holdfast dev, which keeps all data in memory and loses it when it ends: use 3.9.5 or later in production"
-	case !ok:
+	}
+	var n [3]int
+	_, err := fmt.Sscanf(release, "%d.%d.%d", &n[0], &n[1], &n[2])
+	switch {
+	case err != nil: // another server's
 		return ""
 	case n == [3]int{3, 9, 3}:
 		return "ZooKeeper 3.9.3 can lose acknowledged writes, and locks with them, after a server has rejoined the ensemble (ZOOKEEPER-4925): use 3.9.5 or later"
 	case losesByDiff(n):
-		return "ZooKeeper " + v.release + " can lose acknowledged writes, and locks with them, when servers fail while they catch up with a leader (DIFF sync, ZOOKEEPER-4785): use 3.8.6, 3.9.5 or later"
+		return "ZooKeeper " + release + " can lose acknowledged writes, and locks with them, when servers fail while they catch up with a leader (DIFF sync, ZOOKEEPER-4785): use 3.8.6, 3.9.5 or later"
 	}
 	return ""
 }
@@ -102,18 +97,4 @@ func losesByDiff(n [3]int) bool {
 		return n[2] < 5
 	}
 	return n[1] == 7 || n[1] == 6
-}
-
-func numbers(release string) (n [3]int, ok bool) {
-	parts := strings.Split(release, ".")
-	if len(parts) < 3 {
-		return n, false
-	}
-	for i := range n {
-		var err error
-		if n[i], err = strconv.Atoi(parts[i]); err != nil {
-			return n, false
-		}
-	}
-	return n, true
 }

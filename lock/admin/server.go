@@ -69,14 +69,12 @@ func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error)
 	}
 	r.Servers = releases(ctx, c)
 	for _, s := range r.Servers {
-		if r.Refused == nil && s.keeper() {
+		if r.Refused == nil && isKeeper(s.Release) {
 			r.Refused = servercheck.Keeper(s.Address + " calls itself " + s.Release)
 		}
 	}
 	return r, nil
 }
-
-func (s ServerRelease) keeper() bool { return version{s.Release}.isKeeper() }
 
 // releases asks all servers concurrently for their releases.
 func releases(ctx context.Context, c access.Client) []ServerRelease {
@@ -88,9 +86,8 @@ func releases(ctx context.Context, c access.Client) []ServerRelease {
 			s.Address = address
 			answer, err := c.Conn.Word(ctx, address, "srvr")
 			s.Err = err
-			if v, ok := parseVersion(answer); ok {
-				s.Release, s.Warning = v.release, v.warning()
-			}
+			s.Release = parseRelease(answer)
+			s.Warning = warningOf(s.Release)
 			conf, _ := c.Conn.Word(ctx, address, "conf") // not permitted by default
 			envi, _ := c.Conn.Word(ctx, address, "envi")
 			mntr, _ := c.Conn.Word(ctx, address, "mntr")

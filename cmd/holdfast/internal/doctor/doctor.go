@@ -275,7 +275,7 @@ func (e *exam) clock(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
-		if _, by := e.tree.Displacement(); by.Abs() > worst.Abs() {
+		if _, by, _ := e.tree.Displaced(); by.Abs() > worst.Abs() {
 			worst = by
 		}
 		select {
