@@ -166,9 +166,9 @@ func auditDocument(f *audit.Findings) auditedDocument {
 		return fmt.Sprintf("0x%x", zxid)
 	}
 	d := auditedDocument{
-		Violations: []auditedViolation{}, Verdicts: f.Total(), Judged: f.Judged, Unjudged: f.Unjudged,
+		Verdicts: f.Total(), Judged: f.Judged, Unjudged: f.Unjudged,
 		Txns: f.Txns, First: hex(f.First), Last: hex(f.Last), From: f.From.UTC(), Until: f.Until.UTC(),
-		InMiddle: f.InMiddle, Snapshot: f.Snapshot, Disagree: hex(f.Disagree), Restored: []string{}, Problems: []string{},
+		InMiddle: f.InMiddle, Snapshot: f.Snapshot, Disagree: hex(f.Disagree),
 	}
 	for _, zxid := range f.Restored {
 		d.Restored = append(d.Restored, hex(zxid))

@@ -1,26 +1,6 @@
-// Holdfast inspects locks, runs commands under them, and demonstrates their guarantees:
-//
-//	holdfast ls       lists the locks, their holders and their waiters
-//	holdfast show     shows one lock: its holders, its waiters, and what each waits for
-//	holdfast top      shows the most contended locks, live
-//	holdfast run      runs a command while holding a lock
-//	holdfast jobs     lists the jobs that run once a tick, and their last runs
-//	holdfast shards   shows groups of shards: members, owners, and shards without one
-//	holdfast history  tells what happened to locks, from the logs of ZooKeeper
-//	holdfast revoke   asks the holders of a lock to release it
-//	holdfast break    force-releases a lock: ends the holds on it
-//	holdfast sweep    cleans up once, as the reaper does
-//	holdfast policy   tells which policy applies to a lock, and why
-//	holdfast config   checks a configuration file, without a server
-//	holdfast doctor   looks for what is wrong with the servers and the configuration
-//	holdfast audit    checks ZooKeeper's own log against the protocol of the locks
-//	holdfast demo     shows the promises kept, on a real ZooKeeper
-//	holdfast dev      serves a ZooKeeper in memory, for development
-//	holdfast version  prints the version
-//	holdfast completion  prints a script that completes commands and locks' names in a shell
-//
-// Each command has a file here; larger ones also have packages in internal. "holdfast help
-// COMMAND" describes a command.
+// Holdfast inspects locks, runs commands under them, and demonstrates their guarantees. "holdfast help"
+// lists its commands, and "holdfast help COMMAND" describes one. Each command has a file here; larger
+// ones also have packages in internal.
 package main
 
 import (

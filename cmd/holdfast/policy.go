@@ -85,7 +85,7 @@ type passedBy struct {
 
 func try(cfg *config.Config, name string) trial {
 	p := cfg.Policies.For(name)
-	t := trial{Name: name, Policy: p.Name, Match: p.Match.String(), Passed: []passedBy{}, Gets: map[string]any{}}
+	t := trial{Name: name, Policy: p.Name, Match: p.Match.String(), Gets: map[string]any{}}
 	for _, earlier := range cfg.Policies.All() {
 		if earlier.Name == p.Name {
 			break

@@ -61,7 +61,7 @@ type exam struct {
 // Examine makes all checks. If no session can be opened, it checks only the configuration. A check
 // that cannot be made is a finding. Examine returns an error only if ctx has ended: its cause.
 func Examine(ctx context.Context, o Options) (Report, error) {
-	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // no findings must not become null in JSON
+	e := &exam{Options: o}
 	e.configuration()
 	if e.connect(ctx) {
 		defer e.locks.Close()

@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/cmd/internal/text"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -67,11 +68,9 @@ func overQuota(err error) bool { return err != nil && strings.Contains(err.Error
 
 // sweep checks the whole tree, by a sweep of the reaper that deletes nothing.
 func (e *exam) sweep(ctx context.Context) error {
-	c := e.Config
-	r, err := reaper.New(e.locks, reaper.Options{
-		Policies: c.Policies, Schedule: c.Reaper.Schedule, Concurrency: c.Reaper.Concurrency, Batch: c.Reaper.Batch,
-		Lock: c.Reaper.Lock, Log: &e.Log, DryRun: true,
-	})
+	options := app.ReaperOptions(e.Config)
+	options.Log, options.DryRun = &e.Log, true
+	r, err := reaper.New(e.locks, options)
 	if err != nil {
 		return err
 	}

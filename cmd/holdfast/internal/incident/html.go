@@ -147,14 +147,7 @@ func (r *Report) HTML(w io.Writer) error {
 		if on := row.Time.In(r.Zone).Format("Monday, 2006-01-02 MST"); on != day {
 			day, out.Day = on, on
 		}
-		if row.Number > 0 {
-			out.Entry = fmt.Sprintf("#%d", row.Number)
-		}
-		if !row.Kind.Derived() {
-			if out.Zxid = hex(row.Zxid); row.Session != 0 {
-				out.Session = hex(row.Session)
-			}
-		}
+		out.Entry, out.Zxid, out.Session = row.columns()
 		d.Rows = append(d.Rows, out)
 	}
 	return page.Execute(w, d)

@@ -118,8 +118,7 @@ func jsonEvent(e history.Event) Event {
 	}
 }
 
-func jsonHolders(all []history.Holder) []Holder {
-	out := []Holder{}
+func jsonHolders(all []history.Holder) (out []Holder) {
 	for _, h := range all {
 		j := Holder{Entry: h.Entry, Client: jsonClient(h.Client), Role: h.Role, Since: jsonStamp(h.Since), Granted: jsonZxid(h.Granted), Recorded: jsonStamp(h.Recorded),
 			Written: jsonStamp(h.Written), Lease: jsonStamp(h.Lease), Broken: h.Broken, Detached: h.Detached}
@@ -133,7 +132,7 @@ func jsonHolders(all []history.Holder) []Holder {
 }
 
 func jsonMoment(m history.Moment) Moment {
-	out := Moment{Asked: hex(m.Asked.Zxid), Where: m.Where, Zxid: jsonZxid(m.Zxid), Time: jsonStamp(m.Time), Locks: []LockAtAMoment{}, Blind: m.Blind}
+	out := Moment{Asked: hex(m.Asked.Zxid), Where: m.Where, Zxid: jsonZxid(m.Zxid), Time: jsonStamp(m.Time), Blind: m.Blind}
 	if !m.Asked.Time.IsZero() {
 		out.Asked = jsonStamp(m.Asked.Time)
 	}
@@ -221,7 +220,7 @@ func (s *Stream) flush(m *history.Machine, n int) {
 // has them instead of events. It returns the first error of writing.
 func (s *Stream) Close(m *history.Machine, r *Report) error {
 	if len(r.Moments) > 0 {
-		all := []Moment{}
+		var all []Moment
 		for _, moment := range r.Moments {
 			all = append(all, jsonMoment(moment))
 		}

@@ -202,18 +202,9 @@ func (p *printer) rows(f form) (t text.Table, notes []string) {
 		if several {
 			cells = append(cells, text.Cell{Text: text.Tail(text.Printable(row.Lock), map[bool]int{true: 12, false: 30}[f.brief])})
 		}
-		var entry, zxid, session string
-		if row.Number > 0 {
-			entry = fmt.Sprintf("#%d", row.Number)
-		}
+		entry, zxid, session := row.columns()
 		if !p.Overview {
 			cells = append(cells, text.Cell{Text: entry})
-		}
-		if !row.Kind.Derived() { // a derived event has no transaction
-			zxid = hex(row.Zxid)
-			if row.Session != 0 {
-				session = hex(row.Session)
-			}
 		}
 		client, note := who(row.Who), p.say(row)
 		if f.brief {

@@ -149,6 +149,17 @@ func (r *Report) say(row Row) string {
 	return text.Printable(s)
 }
 
+// columns returns an event's entry, zxid and session. A derived event has no transaction.
+func (row Row) columns() (entry, zxid, session string) {
+	if row.Number > 0 {
+		entry = fmt.Sprintf("#%d", row.Number)
+	}
+	if !row.Kind.Derived() {
+		zxid, session = hex(row.Zxid), jsonZxid(row.Session)
+	}
+	return entry, zxid, session
+}
+
 // sayClock returns the sentence about a change of the clock.
 func (r *Report) sayClock(e history.Event) string {
 	switch {

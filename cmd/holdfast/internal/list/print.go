@@ -78,7 +78,7 @@ func (l Listing) Document() any {
 		Locks  []Lock   `json:"locks"`
 		Unread []unread `json:"unread,omitempty"`
 		NoRoot bool     `json:"no_root,omitempty"`
-	}{Root: l.Root, Time: stamp(l.Time), Locks: []Lock{}, NoRoot: l.NoRoot}
+	}{Root: l.Root, Time: stamp(l.Time), NoRoot: l.NoRoot}
 	for _, s := range l.Nodes {
 		doc.Locks = append(doc.Locks, lockOf(s))
 	}
@@ -90,7 +90,7 @@ func (l Listing) Document() any {
 
 // lockOf returns the lock for the JSON output.
 func lockOf(s admin.State) Lock {
-	out := Lock{Name: s.Name, Kind: string(s.Kind), Permits: s.Permits, Holders: []Entry{}, Waiters: []Entry{}}
+	out := Lock{Name: s.Name, Kind: string(s.Kind), Permits: s.Permits}
 	for _, p := range places(s) {
 		if p.in {
 			out.Holders = append(out.Holders, entry(p.Contender))
