@@ -126,37 +126,46 @@ func TestDeniedRequestsAreCounted(t *testing.T) {
 	})
 }
 
-// TestRefusedProofSkipsOneRequest: after an outage in a sweep, a server refuses the proof for one
+// TestRefusedProofSkipsOneRequest: after an outage in a sweep, an ACL refuses the proof for one
 // release request. The sweep keeps this request and reports it as denied, and deletes the other stale
-// requests.
+// requests. If the server fails to do the proof, the sweep fails.
 func TestRefusedProofSkipsOneRequest(t *testing.T) {
-	simulate(t, func(w *world) {
-		w.raw("others") // creates the root
-		r := w.reaper("reaper", reaper.Options{})
-		w.staleRequests(w.dial("service"), "a", "b", "c")
-		listed, refused := false, false
-		w.Intercept(func(q locktest.Request) (f locktest.Fault) {
-			switch {
-			case q.Label != "reaper" || refused:
-			case !listed && slices.Contains(q.Paths, "/locks/"+znode.Inbox):
-				listed, f.Delay, f.Drop = true, time.Millisecond, locktest.BeforeApply
-			case listed && q.Op == "setData": // the reaper's renewal of its own lock would be the proof
-				f.Code = -127 // throttled
-			case listed && strings.HasPrefix(q.Paths[0], "/locks/clock-"):
-				refused, f.Code = true, -102 // no permission
+	const denied, failed = -102, -1 // no permission, system error
+	for _, code := range []int32{denied, failed} {
+		simulate(t, func(w *world) {
+			w.raw("others") // creates the root
+			r := w.reaper("reaper", reaper.Options{})
+			w.staleRequests(w.dial("service"), "a", "b", "c")
+			listed, refused := false, false
+			w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+				switch {
+				case q.Label != "reaper" || refused:
+				case !listed && slices.Contains(q.Paths, "/locks/"+znode.Inbox):
+					listed, f.Delay, f.Drop = true, time.Millisecond, locktest.BeforeApply
+				case listed && q.Op == "setData": // the reaper's renewal of its own lock would be the proof
+					f.Code = -127 // throttled
+				case listed && strings.HasPrefix(q.Paths[0], "/locks/clock-"):
+					refused, f.Code = true, code
+				}
+				return f
+			})
+			got, err := r.Sweep(w.ctx)
+			if code == failed {
+				if err == nil || got.Complete || got.Total.Denied != 0 {
+					t.Errorf("%+v, %v", got, err)
+				}
+				return
 			}
-			return f
+			left := w.asked()
+			if err != nil || len(left) != 1 || got.Total.Stale != 2 || got.Total.Deleted != 2 || got.Total.Denied != 1 {
+				w.Fatalf("left %q; counted %+v", left, got.Total)
+			}
+			if d := got.Denied; len(d) != 1 || d[0].Path != "/locks/"+znode.Inbox+"/"+left[0] || d[0].What != "prove" {
+				t.Errorf("denied %v", d)
+			}
+			if got := w.mustSweep(r); got.Total.Stale != 1 || len(w.asked()) != 0 {
+				t.Errorf("the next sweep left %q; counted %+v", w.asked(), got.Total)
+			}
 		})
-		got := w.mustSweep(r)
-		left := w.asked()
-		if len(left) != 1 || got.Total.Stale != 2 || got.Total.Deleted != 2 || got.Total.Denied != 1 {
-			w.Fatalf("left %q; counted %+v", left, got.Total)
-		}
-		if d := got.Denied; len(d) != 1 || d[0].Path != "/locks/"+znode.Inbox+"/"+left[0] || d[0].What != "prove" {
-			t.Errorf("denied %v", d)
-		}
-		if got := w.mustSweep(r); got.Total.Stale != 1 || len(w.asked()) != 0 {
-			t.Errorf("the next sweep left %q; counted %+v", w.asked(), got.Total)
-		}
-	})
+	}
 }

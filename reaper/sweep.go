@@ -329,8 +329,8 @@ func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, stay
 const maxProofs = 4
 
 // judge returns the verdict on a node that was read, and counts the node. If the verdict needs a
-// proof, judge requests it. If the verdict stays unproven, judge returns the verdict undecided. If the
-// servers refuse the proof, the node also counts as denied.
+// proof, judge requests it. If the verdict stays unproven, judge returns the verdict undecided. If an
+// ACL refuses the proof, the node also counts as denied; any other error stops the sweep.
 func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
@@ -346,7 +346,7 @@ func (s *sweep) judge(
 		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
 		answered()
 		if err != nil {
-			if v = undecided; errors.Is(err, lock.ErrDenied) {
+			if v = undecided; errors.Is(err, zk.ErrNoAuth) {
 				s.deny(path, "prove", policy, err)
 			} else {
 				s.stop(err)

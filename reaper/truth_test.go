@@ -175,7 +175,8 @@ func TestRootThatWasMissing(t *testing.T) {
 	})
 }
 
-// TestPoliciesBeforeTheFirstSession: the monitor of a daemon has the policies before there is a session.
+// TestPoliciesBeforeTheFirstSession: the monitor of a daemon has the policies before there is a session, also
+// those of a reload.
 func TestPoliciesBeforeTheFirstSession(t *testing.T) {
 	dial := func(context.Context) (*lock.Client, error) { return nil, lock.ErrUnavailable }
 	set := new(policy.Set)
@@ -185,6 +186,13 @@ func TestPoliciesBeforeTheFirstSession(t *testing.T) {
 	}
 	if got := d.Monitor().Policies(); got != set {
 		t.Errorf("policies %v", got)
+	}
+	next := new(policy.Set)
+	if err := d.Reload(reaper.Options{Policies: next}); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Monitor(); got.Policies() != next || got.Status().Reloads != 1 {
+		t.Errorf("policies %v after a reload, %+v", got.Policies(), got.Status())
 	}
 }
 
