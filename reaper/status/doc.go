@@ -19,8 +19,8 @@
 //
 // /api/v1/locks reads all locks in one pass, which concurrent requests share. A pass begins at least
 // a second after the previous one ended. Passes take at most a tenth of the time, but after a loss of
-// the session the next begins as soon as there is one. A pass has up to eight
-// reads in flight, visits up to 20,000 nodes and reads the first three entries of each lock;
+// the session, of a client made by lock.Dial, the next begins as soon as there is one. A pass has up to
+// eight reads in flight, visits up to 20,000 nodes and reads the first three entries of each lock;
 // if there are more nodes, truncated is true in the answer. /api/v1/lock reads its lock each time.
 // Other paths read nothing from ZooKeeper. After each sweep, two reads for each shard of the groups of
 // package shard give the metrics and the status of these.

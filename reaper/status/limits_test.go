@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/reaper"
@@ -20,7 +21,7 @@ func TestBusy(t *testing.T) {
 			w.server.rooms.pages <- struct{}{}
 		}
 		for _, path := range []string{"/", "/page.js", "/api/v1/status", "/api/v1/locks", "/api/v1/lock?name=x"} {
-			if a := w.get(path); a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" {
+			if a := w.get(path); a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" || a.Header().Get("Connection") != "close" {
 				t.Errorf("%s: %d, %v", path, a.Code, a.Header())
 			}
 		}
@@ -88,6 +89,45 @@ func TestSlowReaders(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // while the readers' buffers fill
 		}
 	}
+}
+
+// pipes is a listener whose only connection is one end of a net.Pipe.
+type pipes struct{ conns chan net.Conn }
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { close(p.conns); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestSlowReader: a connection whose client takes nothing of an answer for maxSending is closed.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Options{Roots: []Root{{Monitor: &told{}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, end := net.Pipe()
+		l := pipes{make(chan net.Conn, 1)}
+		l.conns <- end
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Serve(ctx, l) }()
+		if _, err := fmt.Fprint(client, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(maxSending + time.Second)
+		if n, err := client.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%d bytes were sent", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestFewPerAddress: of more than maxConns connections from one address, the oldest is closed.

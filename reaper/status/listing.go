@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 // Limits of the passes over the locks, for all viewers together. A pass begins at least minAge, and
@@ -25,11 +23,8 @@ const (
 	maxWait = 100 * time.Millisecond
 )
 
-// errNoSession is the error of a pass that the loss of the session has ended.
+// errNoSession is the error while there is no session. A pass that has begun goes on when it is back.
 var errNoSession = errors.New("there is no session with ZooKeeper; the locks are read again as soon as there is one")
-
-// sessionInterval is the interval of checks of the session during a pass, besides its events.
-const sessionInterval = time.Second
 
 // listing has the locks below a root, read on request.
 type listing struct {
@@ -71,7 +66,7 @@ func (l *listing) look(ctx context.Context, next *reading) (*reading, error) {
 }
 
 // begin begins the pass next if a pass is due and there is a session. It returns the last complete
-// pass, the current pass, and the error of the last pass that ended.
+// pass, the current pass, and the error of the last pass that ended, or errNoSession.
 func (l *listing) begin(next *reading) (last, current *reading, err error) {
 	session := next.tree.Session()
 	l.mu.Lock()
@@ -80,9 +75,9 @@ func (l *listing) begin(next *reading) (last, current *reading, err error) {
 		err = l.ended.err
 	}
 	switch {
-	case l.current != nil || l.ctx.Err() != nil:
 	case !session.Connected:
 		err = errNoSession
+	case l.current != nil || l.ctx.Err() != nil:
 	case l.ended == nil || l.ended.restedFor(time.Since(l.ended.ended)):
 		next.session = session.Changed
 		l.current = next
@@ -93,7 +88,7 @@ func (l *listing) begin(next *reading) (last, current *reading, err error) {
 
 // restedFor reports whether the next pass may begin so long after the end of this one.
 func (r *reading) restedFor(pause time.Duration) bool {
-	if errors.Is(r.err, errNoSession) || r.outdated() {
+	if r.outdated() {
 		return pause >= minAge
 	}
 	return pause >= max(minAge, rest*r.took())
@@ -109,16 +104,11 @@ func (r *reading) outdated() bool {
 	}
 }
 
-// pass reads the locks, for at most maxPass or until the session is lost, and records the result.
+// pass reads the locks, for at most maxPass, and records the result.
 func (l *listing) pass(r *reading) {
-	limited, cancel := context.WithTimeout(l.ctx, maxPass)
+	ctx, cancel := context.WithTimeout(l.ctx, maxPass)
 	defer cancel()
-	ctx, stop := context.WithCancelCause(limited)
-	var watching sync.WaitGroup
-	watching.Go(func() { endWithSession(ctx, r.tree, stop) })
 	r.run(ctx)
-	stop(nil)
-	watching.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if slices.ContainsFunc(r.locks, func(lock *Lock) bool { return lock.Name != l.own }) {
@@ -127,25 +117,6 @@ func (l *listing) pass(r *reading) {
 	l.current, l.ended = nil, r
 	if r.err == nil {
 		l.last = r
-	}
-}
-
-// endWithSession calls stop with errNoSession when there is no session; it returns when ctx ends.
-func endWithSession(ctx context.Context, tree admin.Tree, stop context.CancelCauseFunc) {
-	again := time.NewTicker(sessionInterval)
-	defer again.Stop()
-	for {
-		session := tree.Session()
-		if !session.Connected {
-			stop(errNoSession)
-			return
-		}
-		select {
-		case <-session.Changed:
-		case <-again.C:
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

@@ -41,6 +41,7 @@ func (w *world) forest() {
 	w.create(z, "/locks/broken/9f86d081884c7d65-lock-", []byte(`{"holdfast":2,"ttl_ms":"soon"}`), zk.FlagSequence)
 	w.create(z, "/locks/secret", znode.Parent{Kind: znode.Mutex}.Encode(), 0, zk.ACL{Perms: zk.PermCreate, Scheme: "world", ID: "anyone"})
 	w.create(z, "/locks/idle", znode.Parent{Kind: znode.Mutex}.Encode(), 0)
+	w.create(z, "/locks/newer", []byte(`{"holdfast":3,"kind":"mutex"}`), 0)
 	w.create(z, "/locks/stranger", []byte("?"), 0)
 	time.Sleep(2 * time.Second)
 	w.hold(w.told.locks, "latest", 0) // the reply is a sample of the leader's clock
@@ -64,6 +65,7 @@ func TestStates(t *testing.T) {
 			"idle":      "default mutex free held 0 waiting 0",
 			"kazoo":     "default  foreign held 1 waiting 0",
 			"latest":    "default mutex held held 1 waiting 0",
+			"newer":     "default  damaged held 0 waiting 0",
 			"orders/42": "orders mutex held held 1 waiting 2",
 			"secret":    "default  denied held 0 waiting 0",
 		}
@@ -72,6 +74,10 @@ func TestStates(t *testing.T) {
 		}
 		if !all.Complete || all.Truncated || all.Error != "" || all.Matching != len(want) {
 			t.Errorf("complete %v, truncated %v, error %q, matching %d", all.Complete, all.Truncated, all.Error, all.Matching)
+		}
+		counts := Count{Root: "/locks", Policy: "default", Locks: 9, Held: 6, States: map[string]int{Damaged: 2, Denied: 1, Expired: 1, Foreign: 1, Free: 1, Held: 3}}
+		if len(all.Counts) != 2 || !reflect.DeepEqual(all.Counts[0], counts) || all.Counts[1].Held != 1 || all.Counts[1].Waiting != 2 {
+			t.Errorf("counted %+v, want %+v first", all.Counts, counts)
 		}
 		if len(all.Reapers) != 1 || all.Reapers[0].Waiting != 1 {
 			t.Errorf("the reapers: %+v", all.Reapers)
@@ -102,8 +108,8 @@ func TestQueries(t *testing.T) {
 			"?state=blocked":                  "",
 			"?sort=queue&limit=2":             "orders/42 broken",
 			"?sort=left&limit=1":              "crashed",
-			"?sort=name&offset=7&limit=1":     "orders/42",
-			"?sort=policy&offset=8":           "orders/42",
+			"?sort=name&offset=8&limit=1":     "orders/42",
+			"?sort=policy&offset=9":           "orders/42",
 			"?offset=100":                     "",
 			"?root=/elsewhere":                "",
 			"?q=a&policy=default&state=held":  "catalog latest",
@@ -275,8 +281,8 @@ func TestOutage(t *testing.T) {
 }
 
 // TestAfterOutage: as soon as the session is back, the locks are read again, however long the last pass
-// took. An outage in the middle of a pass ends the pass, and one between two passes lets the next one
-// begin. Each lock is dated by its own read.
+// took, whether the outage began in the middle of a pass or between two passes. During the outage the
+// answer says so. Each lock is dated by its own read.
 func TestAfterOutage(t *testing.T) {
 	for name, during := range map[string]bool{"during a pass": true, "between passes": false} {
 		t.Run(name, func(t *testing.T) {
@@ -312,6 +318,9 @@ func TestAfterOutage(t *testing.T) {
 					time.Sleep(time.Second)
 					w.locks("")
 				}
+				if got := w.locks(""); got.Error != errNoSession.Error() {
+					t.Errorf("when the outage begins: %+v", got)
+				}
 				time.Sleep(3 * time.Minute)
 				if got := w.locks("?q=going"); got.Error == "" || got.Matching != 1 || got.Age < (3*time.Minute).Milliseconds() || got.Locks[0].Age < (3*time.Minute).Milliseconds() {
 					t.Errorf("during the outage: %+v", got)
@@ -329,6 +338,27 @@ func TestAfterOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestServerFails: if a server refuses to read a lock, the answer has the error, and is not complete.
+func TestServerFails(t *testing.T) {
+	simulate(t, Options{}, func(w *world) {
+		w.hold(w.told.locks, "orders/1", 0)
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			if q.Op == "getData" && q.Paths[0] == "/locks/orders/1" {
+				return locktest.Fault{Code: -8} // bad arguments
+			}
+			return locktest.Fault{}
+		})
+		w.locks("")
+		synctest.Wait()
+		if got := w.locks(""); got.Complete || got.Error == "" {
+			t.Errorf("%+v", got)
+		}
+		if a := w.get("/api/v1/lock?name=orders/1"); a.Code != http.StatusServiceUnavailable || !strings.Contains(a.Body.String(), "error") {
+			t.Errorf("%d %s", a.Code, a.Body)
+		}
+	})
 }
 
 // TestLimits: a pass leaves out nodes beyond its limit, and is then truncated. A lock has only its
@@ -388,6 +418,13 @@ func TestSeveralRoots(t *testing.T) {
 		}
 		if a := w.get("/api/v1/lock?name=orders/2&root=a"); a.Code != http.StatusNotFound {
 			t.Errorf("%d %s", a.Code, a.Body)
+		}
+		if err := s.SetRoots(roots[:1]); err != nil {
+			t.Fatal(err)
+		}
+		stays, goes := fmt.Sprintf("root=%q", roots[0].label()), fmt.Sprintf("root=%q", roots[1].label())
+		if scrape := w.get("/metrics").Body.String(); !strings.Contains(scrape, `duration_seconds_count{complete="true",`+stays) || strings.Contains(scrape, goes) {
+			t.Errorf("when a root is removed:\n%s", scrape)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -124,6 +125,40 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestProblems: what is told of a root, of its active reaper and of its session.
+func TestProblems(t *testing.T) {
+	late := &reaper.Leader{Owner: "other", Host: "h", PID: 7, TTL: 30, LeaseAge: 20, Late: true}
+	const gone = "other (host h, pid 7), the active reaper, has not renewed its lease for 20s"
+	for name, test := range map[string]struct {
+		change func(*reaper.Status)
+		locks  bool // a viewer has seen a lock
+		told   string
+	}{
+		"late":                {func(s *reaper.Status) { s.Leader = late }, false, gone},
+		"late, in an outage":  {func(s *reaper.Status) { s.Leader, s.Session = late, reaper.Session{LastFailure: "refused"} }, false, "; last failure: refused"},
+		"no root":             {func(s *reaper.Status) { s.NoRoot = true }, false, "/locks was not there when this reaper began"},
+		"no root, but a lock": {func(s *reaper.Status) { s.NoRoot = true }, true, ""},
+		"refused":             {func(s *reaper.Status) { s.Refused = &reaper.Failure{Error: "a mistake"} }, false, "configuration: not reloaded since 0001-01-01T00:00:00Z, the one before is in force: a mistake"},
+		"failed twice":        {func(s *reaper.Status) { s.LastFailure = &reaper.Failure{Error: "why", InARow: 2} }, false, "failed 2 times in a row: why"},
+		"succeeded since":     {func(s *reaper.Status) { s.LastFailure = &reaper.Failure{Error: "why"} }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, Options{}, func(w *world) {
+				if test.locks {
+					w.hold(w.told.locks, "orders/1", 0)
+					w.locks("")
+					synctest.Wait()
+				}
+				test.change(&w.told.status)
+				all := w.server.snapshot().Problems
+				if len(all) != min(1, len(test.told)) || len(all) == 1 && !strings.Contains(all[0].Text, test.told) {
+					t.Errorf("%+v, want %q", all, test.told)
+				}
+			})
+		})
+	}
+}
+
 // TestBeforeTheFirstSession: before the first session only /readyz and the read of one lock fail: nothing
 // is known of it.
 func TestBeforeTheFirstSession(t *testing.T) {
@@ -173,8 +208,8 @@ func TestServe(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		t.Error("it still listens")
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil || s.ctx.Err() == nil {
+		t.Errorf("it still listens, or its reads may go on: %v, %v", err, s.ctx.Err())
 	}
 }
 
