@@ -258,8 +258,8 @@ func TestFailuresAreCounted(t *testing.T) {
 	})
 }
 
-// TestReload: a reload puts new policies and schedules in force. A reload with a mistake changes
-// nothing.
+// TestReload: a policy with a schedule of its own is swept by it, and not by the reaper's. A reload puts
+// new policies and schedules in force. A reload with a mistake changes nothing.
 func TestReload(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

@@ -543,46 +543,6 @@ func TestSweepThatLosesItsHold(t *testing.T) {
 	})
 }
 
-// TestPoliciesHaveTheirSchedules: each policy is swept by its own schedule; without one, by the
-// reaper's.
-func TestPoliciesHaveTheirSchedules(t *testing.T) {
-	simulate(t, func(w *world) {
-		z := w.raw("others")
-		often, seldom := lock.Policy{Name: "often", TTL: ttl, Grace: grace}, lock.Policy{Name: "seldom", TTL: ttl, Grace: grace}
-		set := w.policies(
-			policy.Rule{Match: w.pattern("often/*"), Policy: often, OrphanAfter: orphan, Schedule: "@every 10s"},
-			policy.Rule{Match: w.pattern("seldom/*"), Policy: seldom, OrphanAfter: orphan, Schedule: "@every 1h"})
-		r := w.reaper("reaper", reaper.Options{Policies: set, Schedule: "@every 10m"})
-		ctx, stop := context.WithCancel(w.ctx)
-		ended := make(chan error)
-		go func() { ended <- r.Run(ctx) }()
-		time.Sleep(time.Second)
-		for _, name := range []string{"often/1", "seldom/1", "other"} {
-			w.dead(z, name)
-		}
-		there := func() (names []string) {
-			for _, p := range w.paths() {
-				if p == "/often/1" || p == "/seldom/1" || p == "/other" {
-					names = append(names, p)
-				}
-			}
-			return names
-		}
-		time.Sleep(ttl + grace + orphan + 11*time.Second)
-		if got, want := there(), []string{"/other", "/seldom/1"}; !slices.Equal(got, want) {
-			t.Errorf("after the first minute: %q, want %q", got, want)
-		}
-		time.Sleep(10 * time.Minute)
-		if got, want := there(), []string{"/seldom/1"}; !slices.Equal(got, want) {
-			t.Errorf("after ten minutes: %q, want %q", got, want)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // TestStopFinishesTheBatchesAtHand: a sweep that is stopped finishes the transactions in flight, at most
 // four, and counts their deletes. The next sweep deletes the rest.
 func TestStopFinishesTheBatchesAtHand(t *testing.T) {
