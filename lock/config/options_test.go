@@ -59,16 +59,6 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestOptionsWithoutPassword: if the configured password is missing, Options fails, and returns no
-// options.
-func TestOptionsWithoutPassword(t *testing.T) {
-	cfg := config.Default()
-	cfg.ZooKeeper.Auth = &config.Auth{User: "u", PasswordEnv: "HOLDFAST_TEST_NONE"}
-	if opts, err := cfg.Options(t.Context()); opts != nil || err == nil || !strings.Contains(err.Error(), "zookeeper.auth.password_env: ") {
-		t.Errorf("%d options, %v", len(opts), err)
-	}
-}
-
 // TestFollowReconfiguration: follow_reconfiguration sets the option WithReconfiguration, which lock.New
 // refuses. A root with its own servers does not inherit the key.
 func TestFollowReconfiguration(t *testing.T) {
