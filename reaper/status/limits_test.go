@@ -103,8 +103,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.conns); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestSlowReader: a connection whose client takes nothing of an answer for maxSending is closed.
-func TestSlowReader(t *testing.T) {
+// TestAnswerThatIsNotTaken: a connection whose client takes nothing of an answer for maxSending is closed.
+func TestAnswerThatIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Options{Roots: []Root{{Monitor: &told{}}}})
 		if err != nil {
