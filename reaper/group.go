@@ -23,6 +23,7 @@ type group struct {
 type history struct {
 	from    time.Time // time at which the schedule came into force, or this reaper became active
 	next    time.Time // time of the next sweep; zero: cron has not asked yet
+	last    time.Time // start of the last complete sweep; zero: there was none
 	skipped int       // number of skipped sweeps in a row
 	failed  int       // number of failed sweeps in a row
 	why     string    // error of the last sweep; "" if it was complete
@@ -61,10 +62,10 @@ func (g *group) sharesPolicy(other *group) bool {
 	})
 }
 
-// status returns the status of the group. last is when the last complete sweep began, and running
-// the current sweep of its policies, nil if there is none.
-func (g *group) status(now, last time.Time, running *progress) Schedule {
-	s := Schedule{Schedule: g.text, Last: last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
+// status returns the status of the group. running is the current sweep of its policies, nil if there is
+// none.
+func (g *group) status(now time.Time, running *progress) Schedule {
+	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
 	for _, p := range g.chosen {
 		s.Policies = append(s.Policies, p.Name)
 	}
@@ -76,8 +77,8 @@ func (g *group) status(now, last time.Time, running *progress) Schedule {
 		}
 	}
 	begun := g.from
-	if last.After(begun) {
-		begun = last
+	if g.last.After(begun) {
+		begun = g.last
 	}
 	if late := overdue(g.schedule, begun, moved, now); late > 0 {
 		s.Overdue, s.Late = true, late.Seconds()

@@ -26,13 +26,12 @@ type Monitor struct {
 	observers []func(Report)
 	locks     *lock.Client
 	policies  *policy.Set
-	under     []*progress          // running sweeps
-	groups    []*group             // groups with their schedules; none while standing by
-	last      map[string]time.Time // start of the last complete sweep, by schedule
-	totals    Counts               // Deleted, Missed, Purged and Pruned of all sweeps
-	failure   Failure              // last failure; zero if there was none
-	leader    *Leader              // by the last read; nil if there is none, or none since the session or the role has changed
-	refused   Failure              // last refused configuration; zero if there was none
+	under     []*progress // running sweeps
+	groups    []*group    // groups with their schedules; none while standing by
+	totals    Counts      // Deleted, Missed, Purged and Pruned of all sweeps
+	failure   Failure     // last failure; zero if there was none
+	leader    *Leader     // by the last read; nil if there is none, or none since the session or the role has changed
+	refused   Failure     // last refused configuration; zero if there was none
 }
 
 // NewMonitor returns a monitor for [Options].Monitor. Its state is [Disconnected] until the reaper has
@@ -41,7 +40,7 @@ func NewMonitor(about About) *Monitor {
 	now := time.Now()
 	about.Servers = slices.Clone(about.Servers)
 	return &Monitor{
-		role: Standby, last: map[string]time.Time{},
+		role:   Standby,
 		status: Status{About: about, Started: now, State: Disconnected, Since: now, Session: Session{Since: now}},
 	}
 }
@@ -86,7 +85,7 @@ func (m *Monitor) Status() Status {
 	s.LastFailure, s.Refused = m.failure.orNil(), m.refused.orNil()
 	s.Schedules = []Schedule{}
 	for _, g := range m.groups {
-		s.Schedules = append(s.Schedules, g.status(now, m.last[g.text], m.sweepOf(g)))
+		s.Schedules = append(s.Schedules, g.status(now, m.sweepOf(g)))
 	}
 	return s
 }
@@ -292,7 +291,7 @@ func (m *Monitor) end(p *progress, report Report, err error) (before history) {
 	g, s := p.group, &m.status
 	before = *g.history
 	if err == nil {
-		m.last[g.text], g.failed, g.why, g.seen = p.began, 0, "", report.Total
+		g.last, g.failed, g.why, g.seen = p.began, 0, "", report.Total
 		m.failure.InARow = 0
 	} else {
 		s.Failed++

@@ -87,8 +87,8 @@ type Session struct {
 type Schedule struct {
 	Schedule string   `json:"schedule"`
 	Policies []string `json:"policies"`
-	// Last is the start of the last complete sweep, and Next the due time of the next sweep. Each is
-	// zero if there is none.
+	// Last is the start of the last complete sweep since the schedule came into force or this reaper
+	// became the active one, and Next the due time of the next sweep. Each is zero if there is none.
 	Last time.Time `json:"last,omitzero"`
 	Next time.Time `json:"next,omitzero"`
 	// Overdue is true if no sweep has completed within the allowed delay, and no running sweep makes
