@@ -208,38 +208,6 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestDamageIsMended: entries that are damaged in one folder are read from another folder. Without the
-// other folder, the damage and the gap are reported.
-func TestDamageIsMended(t *testing.T) {
-	data := file(run(0, 1, 100, "data")...)
-	whole, _ := scanAll(data)
-	broken := bytes.Clone(data)
-	for _, i := range []int{20, 21, 22, 70} {
-		broken[whole[i].offset+40] ^= 0xff
-	}
-	a := write(t, map[string][]byte{"log.1": broken})
-	b := write(t, map[string][]byte{"log.1": data})
-	txns, problems := collect(mustOpen(t, a, b), Range{})
-	if got := zxids(txns); got != "0/1-100" {
-		t.Errorf("transactions %s", got)
-	}
-	if len(problems) != 2 || problems[0].Kind != ProblemDamaged || problems[0].Lost() {
-		t.Errorf("problems %v: want the damage in two places", problems)
-	}
-
-	txns, problems = collect(mustOpen(t, a), Range{})
-	if got := zxids(txns); got != "0/1-20 0/24-70 0/72-100" {
-		t.Errorf("transactions %s", got)
-	}
-	var kinds []ProblemKind
-	for _, p := range problems {
-		kinds = append(kinds, p.Kind)
-	}
-	if len(kinds) != 4 || kinds[1] != ProblemGap || problems[1].Zxid != 21 || problems[1].Until != 23 || problems[1].Count != 3 {
-		t.Errorf("problems %v: want damage and a gap, twice", problems)
-	}
-}
-
 // TestHostileLength: a length that the file cannot hold is reported, and at most 4 MB are
 // allocated.
 func TestHostileLength(t *testing.T) {
