@@ -72,10 +72,7 @@ func TestWithoutSnapshot(t *testing.T) {
 	if got := briefs(events); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	got := []string{}
-	for _, moment := range m.Moments() {
-		got = append(got, told(moment))
-	}
+	got := toldAll(m)
 	if want := []string{"0 within, others unknown l=x?y", "1 within, others unknown l=?y", "2 before, others unknown"}; !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
@@ -147,10 +144,7 @@ func TestBegin(t *testing.T) {
 		t.Errorf("%d locks are kept", len(m.locks))
 	}
 	m.End()
-	got = nil
-	for _, moment := range m.Moments() {
-		got = append(got, told(moment))
-	}
+	got = toldAll(m)
 	if h := m.Moments()[4].Locks[0].Holders[0]; h.Left != 30*time.Second || h.Doubt != 40*time.Second {
 		t.Errorf("the stamps do not show when the snapshot was saved: left %v, in doubt %v", h.Left, h.Doubt)
 	}
@@ -203,10 +197,7 @@ func TestDisputed(t *testing.T) {
 	l.join(4, "l", "w", 1).do(2, del(e("l", 0))...)
 	l.renew(4, "l", "w", 1, l.granted)
 	m, events := l.play(Options{At: []Asked{{Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 1<<32 + 4}, {Zxid: 1<<32 + 9}}})
-	var got []string
-	for _, moment := range m.Moments() {
-		got = append(got, told(moment))
-	}
+	got := toldAll(m)
 	want := []string{"0 within l=x m=z", "1 within l=?x m=z", "2 within l=?x m=z", "3 within l=w m=z"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -283,10 +274,7 @@ func TestRestored(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").take(1, "m", "x").after(time.Second).take(2, "l", "y").after(time.Second).take(2, "m", "y")
 	m, events := l.play(Options{At: []Asked{{Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 1<<32 + 4}}})
-	var got []string
-	for _, moment := range m.Moments() {
-		got = append(got, told(moment))
-	}
+	got := toldAll(m)
 	want := []string{"0 within l=x m=x", "1 within, others unknown l=y m=?x", "2 within, others unknown l=y m=y"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)

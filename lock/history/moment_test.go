@@ -51,6 +51,14 @@ func told(m Moment) string {
 	return s
 }
 
+// toldAll returns the Machine's moments, each in a line.
+func toldAll(m *Machine) (all []string) {
+	for _, moment := range m.Moments() {
+		all = append(all, told(moment))
+	}
+	return all
+}
+
 // TestMoments: a moment has the holders, the lapsed holders and the waiters at the time that was
 // asked for.
 func TestMoments(t *testing.T) {
@@ -117,10 +125,7 @@ func TestMoments(t *testing.T) {
 			l := newTape()
 			c.write(l)
 			m, _ := l.play(Options{At: c.at})
-			var got []string
-			for _, moment := range m.Moments() {
-				got = append(got, told(moment))
-			}
+			got := toldAll(m)
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q\nwant %q", got, c.want)
 			}
