@@ -92,8 +92,8 @@ func printable(s string) string {
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
 // Encode encodes the record in the current version, whatever r.Version is. The bytes are those of
-// encoding/json, with blanks before the last brace: see room. Encode avoids reflection, except for Metadata and Broken, because it runs for each
-// lock and each renewal.
+// encoding/json, with blanks before the last brace: see room. Encode avoids reflection, except for
+// Metadata and Broken, because it runs for each lock and each renewal.
 func (r *Record) Encode() []byte {
 	b := make([]byte, 0, 256)
 	b = appendInt(b, `{"holdfast":`, Version)
@@ -288,18 +288,10 @@ func (a AnchorData) Capacity() int32 {
 	return a.Permits
 }
 
-// Encode encodes the data, as [Record.Encode] does.
+// Encode encodes the data in the current version, whatever a.Version and a.Kind are.
 func (a AnchorData) Encode() []byte {
-	b := make([]byte, 0, 64)
-	b = appendInt(b, `{"holdfast":`, Version)
-	b = appendString(b, `,"kind":`, string(AnchorKind))
-	if a.Permits != 0 {
-		b = appendInt(b, `,"permits":`, int64(a.Permits))
-	}
-	if a.Resized != 0 {
-		b = appendInt(b, `,"resized":`, int64(a.Resized))
-	}
-	return append(b, '}')
+	a.Version, a.Kind = Version, AnchorKind
+	return encode(a)
 }
 
 // DecodeAnchor decodes the data of an anchor. It fails as [DecodeParent] does.

@@ -675,10 +675,6 @@ func TestEncodeIsJSON(t *testing.T) {
 		if got, want := string(p.Encode()), asJSON(p); got != want {
 			t.Fatalf("got  %s\nwant %s", got, want)
 		}
-		a := znode.AnchorData{Version: znode.Version, Kind: znode.AnchorKind, Permits: int32(number()), Resized: int32(number())}
-		if got, want := string(a.Encode()), asJSON(a); got != want {
-			t.Fatalf("got  %s\nwant %s", got, want)
-		}
 	}
 }
 
