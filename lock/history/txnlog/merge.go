@@ -40,9 +40,8 @@ type source struct {
 
 // folder is what is known of one folder while reading.
 type folder struct {
-	files []*logFile // not open yet, sorted by first zxid
-	seen  recent     // its latest entries
-	last  int64      // its last zxid
+	seen recent // its latest entries
+	last int64  // its last zxid
 }
 
 func newMerge(l *Log, r Range) *merge {
@@ -65,7 +64,6 @@ func newMerge(l *Log, r Range) *merge {
 	m.files = l.needed(r, m.to)
 	for _, f := range m.files {
 		m.total += f.size
-		m.folders[f.dir].files = append(m.folders[f.dir].files, f)
 	}
 	return m
 }
@@ -204,7 +202,6 @@ func (m *merge) lowest() []*source {
 	for len(m.files) > 0 && (len(m.open) == 0 || m.files[0].first <= m.min()) {
 		f := m.files[0]
 		m.files = m.files[1:]
-		m.folders[f.dir].files = m.folders[f.dir].files[1:]
 		before := m.read
 		file, sc := f.open(m.report, m.progress)
 		if sc == nil {
@@ -251,8 +248,10 @@ func (m *merge) head(dir int) int64 {
 			head = s.cur.zxid
 		}
 	}
-	if next := m.folders[dir].files; len(next) > 0 && (head == 0 || next[0].first < head) {
-		head = next[0].first
+	for _, f := range m.files {
+		if f.dir == dir && (head == 0 || f.first < head) {
+			return f.first
+		}
 	}
 	return head
 }
