@@ -53,6 +53,7 @@ type logFile struct {
 	first int64     // zxid of the first entry, by the file's name
 	time  time.Time // time of the first entry; zero if unknown
 	size  int64     // bytes
+	next  *logFile  // the next one of its folder; nil: it is the last
 }
 
 // Open finds the transaction logs and snapshots in dirs. Each is a folder version-2, a dataDir or
@@ -74,6 +75,13 @@ func Open(dirs ...string) (*Log, error) {
 		return nil, fmt.Errorf("transaction logs: no log.* or snapshot.* of ZooKeeper in %q", dirs)
 	}
 	slices.SortStableFunc(l.logs, func(a, b *logFile) int { return cmp.Compare(a.first, b.first) })
+	last := map[int]*logFile{} // by folder
+	for _, f := range l.logs {
+		if prev := last[f.dir]; prev != nil {
+			prev.next = f
+		}
+		last[f.dir] = f
+	}
 	slices.SortStableFunc(l.snaps, func(a, b *Snapshot) int { return cmp.Compare(a.Zxid, b.Zxid) })
 	return l, nil
 }

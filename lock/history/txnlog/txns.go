@@ -81,35 +81,18 @@ func newLogFile(path string, dir int, zxid, size int64) *logFile {
 
 // needed returns the logs that may have transactions of the range up to the zxid to; 0: no bound.
 func (l *Log) needed(r Range, to int64) (files []*logFile) {
-	following := l.following()
 	started := map[int]bool{}
 	for _, f := range l.logs {
-		next := following[f]
-		switch {
-		case to != 0 && f.first > to:
-			continue
-		case next != nil && next.first <= r.From:
-			continue
-		case !started[f.dir] && next != nil && !next.time.IsZero() && next.time.Before(r.Since):
+		switch next := f.next; {
+		case to != 0 && f.first > to,
+			next != nil && next.first <= r.From,
+			next != nil && !started[f.dir] && !next.time.IsZero() && next.time.Before(r.Since):
 			continue
 		}
 		started[f.dir] = true
 		files = append(files, f)
 	}
 	return files
-}
-
-// following returns for each log the next one of its folder.
-func (l *Log) following() map[*logFile]*logFile {
-	next := map[*logFile]*logFile{}
-	last := map[int]*logFile{}
-	for _, f := range l.logs {
-		if prev := last[f.dir]; prev != nil {
-			next[prev] = f
-		}
-		last[f.dir] = f
-	}
-	return next
 }
 
 // around returns the logs that may have the last transaction that is not after the time until: for
@@ -122,11 +105,10 @@ func (l *Log) around(until time.Time) (files []*logFile) {
 			last[f.dir] = f
 		}
 	}
-	following := l.following()
 	for _, f := range last {
 		files = append(files, f)
-		if next := following[f]; next != nil {
-			files = append(files, next)
+		if f.next != nil {
+			files = append(files, f.next)
 		}
 	}
 	return files
