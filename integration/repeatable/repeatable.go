@@ -21,8 +21,8 @@ func Env() []string {
 	return []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off"}
 }
 
-// change is a text in the Go standard library, and its replacement.
-type change struct{ file, old, new string }
+// Change is a text in a file of the Go standard library, and its replacement.
+type Change struct{ File, Old, New string }
 
 const randomOfRuntime = "//go:linkname runtime_rand runtime.rand\nfunc runtime_rand() uint64\n"
 
@@ -55,7 +55,7 @@ func byAge(children map[canceler]uint64) (sorted []canceler) {
 `
 
 // changes removes the randomness from the standard library.
-var changes = []change{
+var changes = []Change{
 	// These changes fix the order of maps and of a select's cases, and the hash of map keys.
 	{"runtime/rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
 	{"runtime/rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
@@ -75,10 +75,13 @@ var changes = []change{
 	{"os/tempfile.go", randomOfRuntime, "var drawn uint64\n\nfunc runtime_rand() uint64 {\n\tdrawn++\n\treturn uint64(Getpid())<<12 + drawn\n}\n"},
 }
 
-// Runtime writes the changed files of the standard library to a folder. It returns the replacement
+// Runtime is [Changed] with the changes that make a program repeatable.
+func Runtime(folder string) (replace map[string]string, err error) { return Changed(folder, changes) }
+
+// Changed writes the changed files of the standard library to a folder. It returns the replacement
 // of each file, for [Overlay]. It fails if the version of Go is unknown, or if go downloaded the
 // toolchain as a module, because go allows no replacement there.
-func Runtime(folder string) (replace map[string]string, err error) {
+func Changed(folder string, changes []Change) (replace map[string]string, err error) {
 	env, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
@@ -89,7 +92,7 @@ func Runtime(folder string) (replace map[string]string, err error) {
 	}
 	texts := map[string]string{}
 	for _, c := range changes {
-		path := filepath.Join(goroot, "src", c.file)
+		path := filepath.Join(goroot, "src", c.File)
 		if texts[path] == "" {
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -97,10 +100,10 @@ func Runtime(folder string) (replace map[string]string, err error) {
 			}
 			texts[path] = string(text)
 		}
-		if n := strings.Count(texts[path], c.old); n != 1 {
-			return nil, fmt.Errorf("%q stands %d times, not once, in %s of this version of Go", c.old, n, path)
+		if n := strings.Count(texts[path], c.Old); n != 1 {
+			return nil, fmt.Errorf("%q stands %d times, not once, in %s of this version of Go", c.Old, n, path)
 		}
-		texts[path] = strings.Replace(texts[path], c.old, c.new, 1)
+		texts[path] = strings.Replace(texts[path], c.Old, c.New, 1)
 	}
 	replace = map[string]string{}
 	for path, text := range texts {

@@ -3,11 +3,8 @@ package ticks
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/repeatable"
@@ -22,60 +19,30 @@ const ReplicaEnv = "HOLDFAST_TICKS_REPLICA"
 // are built with another time.Now.
 const wallEnv = "HOLDFAST_WALL_AHEAD"
 
-// aheadFile is added to package time.
-const aheadFile = `package time
-
-import "syscall"
-
-// wallAhead is by how much the wall clock is ahead: whole seconds, and nanoseconds of 0 or more.
-var wallAhead = func() (ahead struct{ sec, nsec int64 }) {
-	text, ok := syscall.Getenv("` + wallEnv + `")
-	n, err := atoi(text)
-	if !ok || err != nil {
-		return ahead
-	}
-	ahead.sec, ahead.nsec = int64(n)/1e9, int64(n)%1e9
-	if ahead.nsec < 0 {
-		ahead.sec, ahead.nsec = ahead.sec-1, ahead.nsec+1e9
-	}
-	return ahead
+var wallAhead = []repeatable.Change{
+	{File: "time/zoneinfo.go", Old: "var utcLoc = ", New: `// wallAhead is by how much the wall clock is ahead.
+var wallAhead = func() Duration {
+	text, _ := syscall.Getenv("` + wallEnv + `")
+	n, _ := atoi(text) // 0 without the variable
+	return Duration(n)
 }()
-`
 
-// reading matches the statement of time.Now that reads the clocks.
-var reading = regexp.MustCompile(`(?m)^func Now\(\) Time \{\n\tsec, nsec, mono := \w+\(\)\n`)
+var utcLoc = `},
+	{File: "time/time.go", Old: "func Now() Time {\n", New: `func Now() Time {
+	t := rightNow().Add(wallAhead)
+	t.ext -= int64(wallAhead) // the monotonic clock is right
+	return t
+}
 
-const shift = `	sum := int64(nsec) + wallAhead.nsec
-	sec, nsec = sec+wallAhead.sec+sum/1e9, int32(sum%1e9)
-`
+func rightNow() Time {
+`},
+}
 
 // Build builds the replicas' program in dir, with a wall clock that can be off, and returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
-	env, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOMODCACHE").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env: %w", err)
-	}
-	goroot, modules, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
-	if strings.HasPrefix(goroot, modules+"/") {
-		return "", fmt.Errorf("the Go in %s was downloaded as a module, and cannot be changed; install it", goroot)
-	}
-	now := filepath.Join(goroot, "src", "time", "time.go")
-	source, err := os.ReadFile(now)
+	replace, err := repeatable.Changed(dir, wallAhead)
 	if err != nil {
 		return "", err
-	}
-	if n := len(reading.FindAll(source, -1)); n != 1 {
-		return "", fmt.Errorf("time.Now of this version of Go reads the clocks in another way: %d matches in %s", n, now)
-	}
-	replace := map[string]string{}
-	for path, text := range map[string][]byte{
-		now: reading.ReplaceAll(source, []byte("${0}"+shift)),
-		filepath.Join(goroot, "src", "time", "wall_ahead.go"): []byte(aheadFile),
-	} {
-		replace[path] = filepath.Join(dir, filepath.Base(path))
-		if err := os.WriteFile(replace[path], text, 0o600); err != nil {
-			return "", err
-		}
 	}
 	overlay, err := repeatable.Overlay(dir, replace)
 	if err != nil {
