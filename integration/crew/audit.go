@@ -1,11 +1,9 @@
 package crew
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -43,46 +41,11 @@ func (z *ZooKeeper) Wrong(f *audit.Findings) (all []string, void string) {
 	return all, ""
 }
 
-// KeepLogs copies the transaction logs of servers to folders below dir. Of the zeros with which a server
-// preallocates its logs, 64 MB a file, it writes none.
+// KeepLogs copies the transaction logs of servers to folders below dir.
 func KeepLogs(servers []*zkserver.Server, dir string) (err error) {
 	for i, s := range servers {
 		to := filepath.Join(dir, fmt.Sprintf("server-%d", i+1), "version-2")
-		err = errors.Join(err, os.RemoveAll(to), os.MkdirAll(to, 0o755))
-		files, e := os.ReadDir(s.DataDir())
-		err = errors.Join(err, e)
-		for _, f := range files {
-			err = errors.Join(err, copySparse(filepath.Join(to, f.Name()), filepath.Join(s.DataDir(), f.Name())))
-		}
+		err = errors.Join(err, os.RemoveAll(to), os.CopyFS(to, os.DirFS(s.DataDir())))
 	}
 	return err
-}
-
-func copySparse(to, from string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	var size int64
-	for block := make([]byte, 1<<16); ; {
-		n, err := in.Read(block)
-		if errors.Is(err, io.EOF) {
-			return out.Truncate(size)
-		}
-		if err != nil {
-			return err
-		}
-		if bytes.Count(block[:n], []byte{0}) < n {
-			if _, err := out.WriteAt(block[:n], size); err != nil {
-				return err
-			}
-		}
-		size += int64(n)
-	}
 }

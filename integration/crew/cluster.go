@@ -77,6 +77,7 @@ func Start(ctx context.Context, n int, clocks []*zkserver.Clock, opts zkserver.O
 	for _, c := range clocks {
 		opts.MemberEnv = append(opts.MemberEnv, c.Env())
 	}
+	opts.JVMArgs = append(opts.JVMArgs, "-Dzookeeper.preAllocSize=1024") // so that the logs that KeepLogs copies are short
 	z := &ZooKeeper{Clocks: clocks, led: -1}
 	var err error
 	if opts.Installation, err = zkserver.FindFixed(ctx); err != nil {

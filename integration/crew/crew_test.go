@@ -1,14 +1,11 @@
 package crew
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -127,21 +124,6 @@ func TestClients(t *testing.T) {
 		if !c.Said(r) || (&Client{Index: 1}).Said(r) {
 			t.Errorf("whose is %+v?", r)
 		}
-	}
-}
-
-// TestCopySparse: a copy has the same bytes, zeros within and at the end included.
-func TestCopySparse(t *testing.T) {
-	want := bytes.Join([][]byte{[]byte("a"), make([]byte, 200_000), []byte("b"), make([]byte, 100_000)}, nil)
-	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
-	if err := os.WriteFile(from, want, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := copySparse(to, from); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(to); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes, want %d; %v", len(got), len(want), err)
 	}
 }
 
