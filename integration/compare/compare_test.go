@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,8 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ticks.Groups = append(ticks.Groups, ticks.Group{Name: unlocked, Unlocked: true})
-	lockPeers = append(lockPeers, lockPeer{unlocked, []string{lockWorkload, fencedWorkload}, nil, openUnlocked})
+	ticks.Groups = append(ticks.Groups, ticks.Group{Name: unlocked})
+	lockPeers = append(lockPeers, lockPeer{unlocked, []string{lockWorkload, fencedWorkload}, startNothing, openUnlocked})
 	shardPeers = append(shardPeers, shardPeer{fallingTokens, ownFixed})
 	if child() {
 		return
@@ -36,6 +35,8 @@ func TestMain(m *testing.M) {
 // unlocked is a peer that is wrong on purpose: it gives each client the lock at once.
 const unlocked = "Holdfast, but without locks"
 
+func startNothing(context.Context, string, int) (crew.Cluster, error) { return crew.Given(nil), nil }
+
 func openUnlocked([]string, string) (func(workload string) locker, error) {
 	return func(string) locker {
 		return func(context.Context) (crew.Held, error) {
@@ -51,27 +52,28 @@ func openUnlocked([]string, string) (func(workload string) locker, error) {
 // TestLocks: in a few seconds with a fault, Holdfast breaks no promise, and the peer without locks is
 // caught: its holds overlap, their tokens are the same, and elements are lost.
 func TestLocks(t *testing.T) {
-	t.Parallel()
-	addr := zkserver.AddrForTest(t, zkserver.Options{})
-	r, err := runLocks(t.Context(), settings{locksKind, 1, 5 * time.Second, 1}, []string{holdfast, unlocked}, env{t.Output(), []string{addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	broken := strings.Join(r.broken(), "\n")
+	r := play(t, "locks", 1, 5*time.Second, holdfast, unlocked)
+	broken := strings.Join(r.broken, "\n")
 	for _, want := range []string{unlocked + ", lock: ", unlocked + ", fenced: "} {
 		if !strings.Contains(broken, want) {
 			t.Errorf("no %q in\n%s", want, broken)
 		}
 	}
-	for _, v := range r.Rows {
-		if v.Holds == 0 || v.System == holdfast && (v.Overlaps > 0 || v.Fenced > 0) || v.System == unlocked && v.Overlaps == 0 {
-			t.Errorf("%+v", v)
-		}
+	if strings.Contains(broken, holdfast+", ") && !strings.Contains(broken, unlocked) || len(r.Faults) == 0 || len(r.Tables[0].Rows) != 6 || !strings.HasSuffix(r.Tables[1].After, ": 0 violations.") {
+		t.Errorf("%+v", r.result)
 	}
-	if len(r.Faults) == 0 || len(r.failed) > 0 {
-		t.Errorf("faults %v, %q", r.Faults, r.failed)
+}
+
+// play runs a kind for a time, with faults of clients only.
+func play(t *testing.T, kind string, seed uint64, duration time.Duration, peers ...string) *run {
+	t.Helper()
+	t.Parallel()
+	zkserver.NeedReal(t)
+	r, err := kinds[kindIndex(kind)].run(t.Context(), settings{kind, seed, duration, 1}, peers, t.Output())
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Log(text([]result{*r}))
+	return r
 }
 
 // fallingTokens is a way to share shards that is wrong on purpose: each process works on a fixed part
@@ -83,13 +85,9 @@ type always struct{}
 func (always) Remaining() time.Duration { return time.Hour }
 
 func ownFixed(w *shardWorker, ctx context.Context) error {
-	var part int
-	if _, err := fmt.Sscanf(w.Name, "w%d.", &part); err != nil {
-		return err
-	}
 	var working sync.WaitGroup
 	defer working.Wait()
-	for i := part; i < shards; i += processes {
+	for i := w.Index; i < shards; i += processes {
 		if err := w.Tell(crew.Record{Op: opWrite, Lock: strconv.Itoa(i), Token: "2"}); err != nil {
 			return err
 		}
@@ -101,74 +99,55 @@ func ownFixed(w *shardWorker, ctx context.Context) error {
 // TestShards: in a few seconds with a fault, package shard breaks no promise, and owners whose writes
 // are refused are caught.
 func TestShards(t *testing.T) {
-	t.Parallel()
-	addr := zkserver.AddrForTest(t, zkserver.Options{})
 	// With this seed the first fault comes after 4.0 s, and restarts a process in order, which is quickest.
-	r, err := runShards(t.Context(), settings{shardsKind, 680, 6 * time.Second, 1}, []string{holdfast, fallingTokens}, env{t.Output(), []string{addr}})
-	if err != nil {
-		t.Fatal(err)
+	r := play(t, "shards", 680, 6*time.Second, holdfast, fallingTokens)
+	if len(r.broken) != 1 || !strings.HasPrefix(r.broken[0], fallingTokens) || !strings.Contains(r.broken[0], "writes of owners were refused") {
+		t.Errorf("broken: %q", r.broken)
 	}
-	if broken := r.broken(); len(broken) != 1 || !strings.HasPrefix(broken[0], fallingTokens) || !strings.Contains(broken[0], "writes of owners were refused") {
-		t.Errorf("broken: %q", broken)
-	}
-	for _, f := range r.Shards {
-		if f.Writes < 4*shards {
-			t.Errorf("%s: only %d writes", f.System, f.Writes)
+	for _, row := range r.Tables[0].Rows {
+		if writes, err := strconv.Atoi(row[1]); err != nil || writes < 4*shards {
+			t.Errorf("%s: only %s writes", row[0], row[1])
 		}
 	}
-	t.Log(text([]result{*r}))
 }
 
 // TestTicks: in a few seconds package schedule runs each tick once, although replicas' clocks are
 // off, and gocron without locks is caught.
 func TestTicks(t *testing.T) {
-	t.Parallel()
-	addr := zkserver.AddrForTest(t, zkserver.Options{})
-	r, err := runTicks(t.Context(), settings{ticksKind, 1, 5 * time.Second, 1}, []string{holdfast, unlocked}, env{t.Output(), []string{addr}})
-	if err != nil {
-		t.Fatal(err)
+	r := play(t, "ticks", 1, 5*time.Second, holdfast, unlocked)
+	if len(r.broken) != 1 || !strings.HasPrefix(r.broken[0], unlocked) || !strings.HasSuffix(r.broken[0], "ticks ran twice") {
+		t.Errorf("broken: %q", r.broken)
 	}
-	broken := r.broken()
-	if len(broken) != 1 || !strings.HasPrefix(broken[0], unlocked) || !strings.HasSuffix(broken[0], "ticks ran twice") {
-		t.Errorf("broken: %q", broken)
-	}
-	for _, f := range r.Groups {
-		if n := f.Ticks(); n < 5 || n > 30 {
-			t.Errorf("%s: %d ticks in 5 s and a fault", f.Group, n)
+	for _, row := range r.Tables[0].Rows {
+		if n, err := strconv.Atoi(row[1]); err != nil || n < 5 || n > 30 {
+			t.Errorf("%s: %s ticks in 5 s and a fault", row[0], row[1])
 		}
 	}
-	t.Log(text([]result{*r}))
 }
 
 // TestBrokenTicks: each promise of package schedule.
 func TestBrokenTicks(t *testing.T) {
 	for name, c := range map[string]struct {
-		figures ticks.Figures
+		figures figures
 		want    string
 	}{
-		"kept":                           {ticks.Figures{Group: holdfast, Once: 9, Interrupted: 1}, ""},
-		"twice":                          {ticks.Figures{Group: holdfast, Twice: 1}, "1 ticks ran twice"},
-		"missed":                         {ticks.Figures{Group: holdfast, Missed: 1}, "1 ticks were missed"},
-		"at least once, twice":           {ticks.Figures{Group: holdfast, AtLeastOnce: true, Twice: 1, Again: 1}, ""},
-		"at least once, and interrupted": {ticks.Figures{Group: holdfast, AtLeastOnce: true, Interrupted: 1}, "1 ticks were begun and never ended"},
-		"not ours":                       {ticks.Figures{Group: "gocron", Twice: 1, Missed: 1}, ""},
+		"kept":                           {figures{once: 9, interrupted: 1}, ""},
+		"twice":                          {figures{twice: 1}, "1 ticks ran twice"},
+		"missed":                         {figures{missed: 1}, "1 ticks were missed"},
+		"at least once, twice":           {figures{atLeastOnce: true, twice: 1, again: 1}, ""},
+		"at least once, and interrupted": {figures{atLeastOnce: true, interrupted: 1}, "1 ticks were begun and never ended"},
 	} {
-		got := strings.Join(result{Groups: []ticks.Figures{c.figures}}.broken(), "; ")
+		got := strings.Join(c.figures.broken(), "; ")
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-// TestPage: README.md shows the results of results.jsonl, which show no broken promise. publish
-// replaces a result of the same kind, seed and servers, and adds others beside those of their kind.
+// TestPage: README.md shows the results of results.jsonl. publish replaces a result of the same kind,
+// seed and servers, and adds others beside those of their kind.
 func TestPage(t *testing.T) {
 	results := checkPage(t, ".")
-	for _, r := range results {
-		for _, err := range r.broken() {
-			t.Error(err)
-		}
-	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{page: "before\n" + pageBegin + "old\n" + pageEnd + "after\n", resultsFile: ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -182,7 +161,7 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := checkPage(t, dir); len(got) != 3 || got[0].Seed != results[0].Seed || got[1].Seed != again.Seed || got[2].Kind != ticksKind {
+	if got := checkPage(t, dir); len(got) != 3 || got[0].Seed != results[0].Seed || got[1].Seed != again.Seed || got[2].Kind != "ticks" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -190,7 +169,7 @@ func TestPage(t *testing.T) {
 // checkPage compares the page of a folder with its results.
 func checkPage(t *testing.T, dir string) []result {
 	t.Helper()
-	results, err := readResults(filepath.Join(dir, resultsFile))
+	results, err := readResults(dir)
 	if err != nil || len(results) == 0 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
@@ -199,7 +178,7 @@ func checkPage(t *testing.T, dir string) []result {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(written), pageBegin)
-	if got, _, ok := strings.Cut(rest, pageEnd); !ok || got != text(results)+"\n" {
+	if got, _, ok := strings.Cut(rest, pageEnd); !ok || got != text(results...)+"\n" {
 		t.Errorf("%s/%s does not show the results", dir, page)
 	}
 	return results
@@ -212,10 +191,10 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s: %d", args, got)
 		}
 	}
-	if got, err := kindOf(ticksKind).choose("GOCRON"); err != nil || len(got) != 4 {
+	if got, err := kinds[kindIndex("ticks")].choose("GOCRON"); err != nil || len(got) != 4 {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := kindOf(flapsKind).choose("holdfast,kazoo"); err != nil || len(got) != 3 {
+	if got, err := kinds[kindIndex("flaps")].choose("holdfast,kazoo"); err != nil || len(got) != 3 {
 		t.Errorf("%q, %v", got, err)
 	}
 }

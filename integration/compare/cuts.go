@@ -40,33 +40,29 @@ type cutsRun struct {
 	pause                      time.Duration // longest time in which no client got the lock, from the first cut on
 	doubles                    int           // turns that began before an earlier one had ended
 	failedLocks, failedUnlocks int
-	newSessions                int // number of clients whose sessions did not survive
 }
 
 // wedged reports whether some clients did not get the lock after the cuts.
 func (r *cutsRun) wedged() bool { return r.served < takers }
 
-func (r *cutsRun) broken() (p promises) {
-	p.broken(r.wedged(), "the queue is wedged: after the cuts only %d of %d clients came in", r.served, takers)
-	p.broken(!r.wedged() && r.pause >= longPause, "no client came in for %s, though all were alive", seconds(r.pause))
-	p.broken(r.doubles > 0, "a client came in %d times while another was in", r.doubles)
-	p.broken(r.failedLocks > 0 || r.failedUnlocks > 0,
+func (r *cutsRun) broken() (b breaches) {
+	b.add(r.wedged(), "the queue is wedged: after the cuts only %d of %d clients came in", r.served, takers)
+	b.add(!r.wedged() && r.pause >= longPause, "no client came in for %s, though all were alive", seconds(r.pause))
+	b.add(r.doubles > 0, "a client came in %d times while another was in", r.doubles)
+	b.add(r.failedLocks > 0 || r.failedUnlocks > 0,
 		"Lock failed %d times, and Unlock %d times, though no context had ended", r.failedLocks, r.failedUnlocks)
-	return p
+	return b
 }
 
-func (r *cutsRun) cells() []string {
+func (r *cutsRun) cells() []any {
 	queue := "moves"
 	if r.wedged() {
 		queue = fmt.Sprintf("**wedged**: %d of %d came in", r.served, takers)
 	}
-	if r.newSessions > 0 {
-		queue += fmt.Sprintf("; %d sessions did not survive", r.newSessions)
-	}
-	return []string{queue, seconds(r.pause), fmt.Sprint(r.failedLocks), fmt.Sprint(r.failedUnlocks), fmt.Sprint(r.doubles)}
+	return []any{queue, seconds(r.pause), r.failedLocks, r.failedUnlocks, r.doubles}
 }
 
-func runCuts(ctx context.Context, t trial, peer *peers.Peer, path string) (cells, broken []string, err error) {
+func runCuts(ctx context.Context, t trial, peer *peers.Peer, path string) (cells []any, broken breaches, err error) {
 	measured := sync.OnceFunc(t.alone.Unlock)
 	t.alone.Lock()
 	defer measured()
@@ -108,12 +104,12 @@ func runCuts(ctx context.Context, t trial, peer *peers.Peer, path string) (cells
 	if err := awaitTurns(ctx, &history, last); err != nil {
 		return nil, nil, err
 	}
-	r := judgeCuts(history.All(), first, last, monotonic.Now())
 	for i, c := range clients {
 		if session(c) != sessions[i] {
-			r.newSessions++
+			return nil, nil, fmt.Errorf("the session of client %d did not survive", i)
 		}
 	}
+	r := judgeCuts(history.All(), first, last, monotonic.Now())
 	return r.cells(), r.broken(), nil
 }
 

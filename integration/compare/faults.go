@@ -21,7 +21,7 @@ const stepStream = 1 << 10
 
 // faults has series of faults, each of which happens to all of a run's systems at the same moment.
 type faults struct {
-	run    *run
+	*run
 	ctx    context.Context // limits restarts of servers
 	series []series
 }
@@ -40,7 +40,7 @@ func (f *faults) begin(least, most time.Duration) {
 // together adds a fault.
 func (f *faults) together(name string, of func(t *crew.Team) crew.Fault) {
 	var each []crew.Fault
-	for _, t := range f.run.teams {
+	for _, t := range f.teams {
 		each = append(each, of(t))
 	}
 	s := &f.series[len(f.series)-1]
@@ -66,12 +66,12 @@ func two(r *rand.Rand) []int { return r.Perm(clients)[:2] }
 
 // servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several
 // servers. It ends only when there is a leader for the next fault.
-func (f *faults) servers(name string, rank int, least, most time.Duration, way func(*crew.Team, crew.Servers) crew.Way[int]) {
-	if f.run.Servers < 3 {
+func (f *faults) servers(name string, rank int, least, most time.Duration, way func(crew.Servers, *crew.Team) crew.Way[int]) {
+	if f.Servers < 3 {
 		return
 	}
 	f.together(name, func(t *crew.Team) crew.Fault {
-		w := way(t, crew.ServerFaults(f.ctx, t.Servers))
+		w := way(crew.ServerFaults(f.ctx, t.Servers), t)
 		return crew.Break(name, least, most, crew.Ranked(t.Servers, rank, rank+1), crew.Way[int]{Damage: w.Damage, Mend: func(victims []int) error {
 			if err := w.Mend(victims); err != nil {
 				return err
@@ -82,14 +82,14 @@ func (f *faults) servers(name string, rank int, least, most time.Duration, way f
 	})
 }
 
-func killed(_ *crew.Team, s crew.Servers) crew.Way[int]    { return s.Killed }
-func paused(_ *crew.Team, s crew.Servers) crew.Way[int]    { return s.Paused }
-func parted(_ *crew.Team, s crew.Servers) crew.Way[int]    { return s.Parted }
-func restarted(_ *crew.Team, s crew.Servers) crew.Way[int] { return s.Restarted }
+func killed(s crew.Servers, _ *crew.Team) crew.Way[int]    { return s.Killed }
+func paused(s crew.Servers, _ *crew.Team) crew.Way[int]    { return s.Paused }
+func parted(s crew.Servers, _ *crew.Team) crew.Way[int]    { return s.Parted }
+func restarted(s crew.Servers, _ *crew.Team) crew.Way[int] { return s.Restarted }
 
 // stepped steps a server's clock, forward or back, and then back again.
-func (f *faults) stepped(t *crew.Team, _ crew.Servers) crew.Way[int] {
-	r := rand.New(rand.NewPCG(f.run.Seed, stepStream)) // the same steps in all systems
+func (f *faults) stepped(_ crew.Servers, t *crew.Team) crew.Way[int] {
+	r := rand.New(rand.NewPCG(f.Seed, stepStream)) // the same steps in all systems
 	return crew.Way[int]{
 		Damage: crew.Each(func(i int) error {
 			step := wait.Between(r, time.Second, mostStep)
@@ -158,27 +158,30 @@ func shardFaults(f *faults) {
 	}
 }
 
-// disturb makes faults for the run's duration, and returns their numbers. When it returns without an
+// disturb makes the listed faults for the run's duration, and counts them. When it returns without an
 // error, all are repaired.
-func (r *run) disturb(ctx context.Context, all []series) (counts map[string]int, err error) {
-	counts = map[string]int{}
+func (r *run) disturb(ctx context.Context, list func(*faults)) error {
+	f := &faults{run: r, ctx: ctx}
+	list(f)
+	r.Faults = map[string]int{}
 	var mu sync.Mutex
 	during, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
-	err = wait.All(len(all), func(i int) error {
-		err := crew.Plague(during, rand.New(rand.NewPCG(r.Seed, uint64(i))), all[i].all, all[i].least, all[i].most, func(f crew.Fault, began, ended monotonic.Instant) {
+	err := wait.All(len(f.series), func(i int) error {
+		s := f.series[i]
+		err := crew.Plague(during, rand.New(rand.NewPCG(r.Seed, uint64(i))), s.all, s.least, s.most, func(made crew.Fault, began, ended monotonic.Instant) {
 			mu.Lock()
 			defer mu.Unlock()
-			counts[f.Name]++
-			r.say("%s, %v; %s", f.Name, time.Duration(ended-began).Round(time.Millisecond), r.soFar())
+			r.Faults[made.Name]++
+			r.say("%s, %v", made.Name, time.Duration(ended-began).Round(time.Millisecond))
 		})
 		if err != nil {
 			cancel() // the other series, too
 		}
 		return err
 	})
-	if err == nil && ctx.Err() == nil && len(counts) == 0 {
+	if err == nil && ctx.Err() == nil && len(r.Faults) == 0 {
 		err = errors.New("there was no time for a fault")
 	}
-	return counts, errors.Join(err, context.Cause(ctx))
+	return errors.Join(err, context.Cause(ctx))
 }

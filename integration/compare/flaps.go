@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ type contender struct {
 	setUp func(ctx context.Context, dir string) (peers.Program, error)
 }
 
-var contenders = []*contender{
+var contenders = []contender{
 	{title: "Holdfast, TTL 6 s", asked: "Remaining() > 0", cuts: 3, ttl: shortTTL, setUp: peers.Holdfast},
 	{title: "Holdfast, TTL 30 s", asked: "Remaining() > 0", rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast},
 	{title: zkLock, cuts: 3, setUp: peers.ZKLock},
@@ -48,167 +47,130 @@ var contenders = []*contender{
 
 // scenario is a sequence of faults to the clients of a lock.
 type scenario struct {
-	name  string
-	title string
-	head  []string // titles of the columns
-	// run returns the cells of the lock's row, and the promises of Holdfast that were broken.
-	run func(ctx context.Context, t trial, peer *peers.Peer, path string) (cells, broken []string, err error)
+	name, title string
+	head        []string // titles of the columns
+	// run returns the cells of the lock's row, and the promises that it would have broken if it were
+	// Holdfast.
+	run func(ctx context.Context, t trial, peer *peers.Peer, path string) (cells []any, broken breaches, err error)
 }
 
-var scenarios = []*scenario{stall, kill, cuts}
-
-// flapResult is the result of one run of a scenario with one lock.
-type flapResult struct {
-	Scenario string
-	Lock     string
-	Round    int
-	Cells    []string
-	Broken   []string `json:",omitempty"`
-}
-
-// bench has what the runs of flaps share.
-type bench struct {
+// flaps has what the trials share.
+type flaps struct {
 	*run
 	server string
 	look   *zk.Conn   // for reads
-	alone  sync.Mutex // held by a scenario while no other one may run
-	locks  []ready
+	alone  sync.Mutex // held by a trial while no other one may run
 }
 
-// ready is a contender with its program, or the reason why it takes no part.
-type ready struct {
-	*contender
+// library is a contender with its program, or the reason why it takes no part.
+type library struct {
+	contender
 	peers.Program
 	absent error
 }
 
-func newBench(ctx context.Context, r *run, server string, locks []*contender) (*bench, error) {
-	conn, _, err := zkserver.Connect(ctx, []string{server}, flapTimeout, nil)
+// trial is a run of a scenario with one lock.
+type trial struct {
+	*flaps
+	scenario *scenario
+	lock     library
+	round    int
+}
+
+// playFlaps runs all scenarios on all locks. The cuts begin when the other scenarios are over.
+func playFlaps(ctx context.Context, r *run, names []string) error {
+	locks := slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool { return !slices.Contains(names, c.title) })
+	return r.playScenarios(ctx, locks, []*scenario{stall, kill}, []*scenario{cuts})
+}
+
+// playScenarios runs scenarios on all locks, in rounds, until the duration is over. The scenarios of a
+// phase run at the same time.
+func (r *run) playScenarios(ctx context.Context, locks []contender, phases ...[]*scenario) error {
+	servers, err := r.shareZooKeeper(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := &bench{run: r, server: server, look: conn}
+	f := &flaps{run: r, server: servers[0]}
+	if f.look, _, err = zkserver.Connect(ctx, servers, flapTimeout, nil); err != nil {
+		return err
+	}
+	defer f.look.Close()
+	var libraries []library
 	for _, c := range locks {
 		p, err := c.setUp(ctx, r.dir)
-		b.locks = append(b.locks, ready{c, p, err})
+		r.version(p.Version)
+		libraries = append(libraries, library{c, p, err})
 	}
-	return b, nil
-}
-
-// runFlaps runs all scenarios on all locks, in rounds, until the duration is over. In each round the
-// cuts begin when the other scenarios are over.
-func runFlaps(ctx context.Context, set settings, names []string, e env) (_ *result, err error) {
-	r, err := newRun(set, e, []string{zooKeeperServers})
-	if err != nil {
-		return nil, err
+	tables := map[*scenario]*table{}
+	for _, s := range slices.Concat(phases...) {
+		tables[s] = &table{Title: "**" + s.title + "**", Head: s.head}
 	}
-	defer func() { err = errors.Join(err, r.end()) }()
-	servers, err := r.startShared(ctx, r.teams[0], zkserver.Options{})
-	if err != nil {
-		return nil, err
-	}
-	b, err := newBench(ctx, r, servers[0], slices.DeleteFunc(slices.Clone(contenders), func(c *contender) bool { return !slices.Contains(names, c.title) }))
-	if err != nil {
-		return nil, err
-	}
-	defer b.look.Close()
-	res := &result{settings: set, Versions: r.versions()}
-	for _, l := range b.locks {
-		if l.Version != "" {
-			res.Versions += ", " + l.Version
+	for round, start := 0, time.Now(); round == 0 || time.Since(start) < r.Duration; round++ {
+		for _, scenarios := range phases {
+			trials := f.trials(scenarios, libraries, round)
+			rows, broken := make([][]any, len(trials)), make([]breaches, len(trials))
+			_ = wait.All(len(trials), func(i int) error { rows[i], broken[i] = trials[i].row(ctx); return nil })
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			for i, t := range trials {
+				tables[t.scenario].add(rows[i]...)
+				r.broken = append(r.broken, broken[i]...)
+			}
 		}
 	}
-	for round, start := 0, time.Now(); round == 0 || time.Since(start) < set.Duration; round++ {
-		res.Flaps = slices.Concat(res.Flaps, b.round(ctx, round, stall, kill), b.round(ctx, round, cuts))
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+	for _, s := range slices.Concat(phases...) {
+		r.Tables = append(r.Tables, *tables[s])
 	}
-	return res, nil
+	return nil
 }
 
-// round runs scenarios on all locks at the same time.
-func (b *bench) round(ctx context.Context, round int, scenarios ...*scenario) []flapResult {
-	var trials []trial
+// trials returns the runs of scenarios with all locks in a round.
+func (f *flaps) trials(scenarios []*scenario, libraries []library, round int) (all []trial) {
 	for _, s := range scenarios {
-		for _, l := range b.locks {
+		for _, l := range libraries {
 			times := 1
 			if s == cuts {
 				times = l.cuts
 			}
 			for i := range times {
-				trials = append(trials, trial{b, l, s, round*times + i + 1})
+				all = append(all, trial{f, s, l, round*times + i + 1})
 			}
 		}
 	}
-	results := make([]flapResult, len(trials))
-	_ = wait.All(len(trials), func(i int) error { results[i] = trials[i].result(ctx); return nil })
-	return results
+	return all
 }
 
-// trial is a run of a scenario with one lock.
-type trial struct {
-	*bench
-	ready
-	scenario *scenario
-	round    int
-}
-
-func (t trial) result(ctx context.Context) flapResult {
-	r := flapResult{Scenario: t.scenario.name, Lock: t.title, Round: t.round}
-	var err error
-	if r.Cells, r.Broken, err = t.measure(ctx); err != nil {
-		r.Cells, r.Broken = []string{"not measured: " + err.Error()}, []string{"could not be carried out: " + err.Error()}
+// row runs the trial. It returns the row of its table, and the promises of Holdfast that were broken.
+func (t trial) row(ctx context.Context) (row []any, broken breaches) {
+	cells, wrong, err := t.measure(ctx)
+	if err != nil {
+		cells, wrong = []any{"not measured: " + err.Error()}, breaches{"could not be carried out: " + err.Error()}
 	}
-	if !ours(t.title) {
-		r.Broken = nil
+	name := t.lock.title
+	if t.round > 1 {
+		name += fmt.Sprintf(", round %d", t.round)
 	}
-	t.say("%s: %s, round %d: %s", t.scenario.name, t.title, t.round, strings.Join(r.Cells, "; "))
-	return r
+	row = append([]any{name}, cells...)
+	t.say("%s: %v", t.scenario.name, row)
+	for _, w := range wrong {
+		broken.add(ours(t.lock.title), "%s, %s, round %d: %s", t.scenario.name, t.lock.title, t.round, w)
+	}
+	return row, broken
 }
 
 // measure starts a peer and runs the scenario with it.
-func (t trial) measure(ctx context.Context) (cells, broken []string, err error) {
-	if t.absent != nil {
-		return nil, nil, t.absent
+func (t trial) measure(ctx context.Context) (cells []any, broken breaches, err error) {
+	if t.lock.absent != nil {
+		return nil, nil, t.lock.absent
 	}
-	peer, err := peers.Start(t.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.ttl}), func(string) {})
+	peer, err := peers.Start(t.lock.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.lock.ttl}), func(string) {})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer peer.Close()
-	lock := strings.NewReplacer(", ", "-", " ", "-").Replace(t.title)
-	return t.scenario.run(ctx, t, peer, fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, lock, t.round))
-}
-
-func (r result) brokenFlaps() (p promises) {
-	for _, f := range r.Flaps {
-		for _, what := range f.Broken {
-			p.broken(true, "%s, %s, round %d: %s", f.Scenario, f.Lock, f.Round, what)
-		}
-	}
-	return p
-}
-
-func (r result) flapsTables() (all []table) {
-	for _, s := range scenarios {
-		t := table{title: "**" + s.title + "**", head: s.head}
-		for _, f := range r.Flaps {
-			if f.Scenario == s.name {
-				title := f.Lock
-				if f.Round > 1 {
-					title += fmt.Sprintf(", round %d", f.Round)
-				}
-				cells := []any{title}
-				for _, c := range f.Cells {
-					cells = append(cells, c)
-				}
-				t.add(cells...)
-			}
-		}
-		all = append(all, t)
-	}
-	return all
+	name := strings.NewReplacer(", ", "-", " ", "-").Replace(t.lock.title)
+	return t.scenario.run(ctx, t, peer, fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, name, t.round))
 }
 
 // session returns the id of a client's session.

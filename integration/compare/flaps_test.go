@@ -18,8 +18,8 @@ func after(s float64) time.Time {
 }
 
 var (
-	short = &contender{title: "Holdfast", asked: "Remaining() > 0"}
-	rides = &contender{title: "Holdfast, long", asked: "Remaining() > 0", rides: true}
+	short = contender{title: "Holdfast", asked: "Remaining() > 0"}
+	rides = contender{title: "Holdfast, long", asked: "Remaining() > 0", rides: true}
 )
 
 func TestPairPromises(t *testing.T) {
@@ -78,29 +78,26 @@ func TestCutsPromises(t *testing.T) {
 // lets a second client in before the first is told.
 func TestKillCaught(t *testing.T) {
 	t.Parallel()
-	wrong := *contenders[2]
+	zkserver.NeedReal(t)
+	wrong := contenders[2]
 	wrong.title = "Holdfast, but as zk.Lock"
-	both := []*contender{contenders[1], &wrong}
-	b, err := newBench(t.Context(), &run{env: env{out: t.Output()}, dir: t.TempDir()}, zkserver.AddrForTest(t, zkserver.Options{}), both)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.look.Close()
 	const works = 10 * time.Second
 	quick := pairs("kill", "", works, func(ctx context.Context, holder *peers.Client, server string) error {
 		holder.Relay.Stall()                       // so that the second comes in before the first is told, also on a busy machine
 		time.AfterFunc(works, holder.Relay.Resume) // wall clock: as long as the holder works
 		return holder.Tap.Expire(ctx, server)
 	})
-	r := result{Flaps: b.round(t.Context(), 0, quick)}
-	if broken := r.broken(); len(broken) != 1 || !strings.Contains(broken[0], "Holdfast, but as zk.Lock, round 1: the second came in while the first had the lock") {
-		t.Errorf("%q", broken)
+	k := kind{play: func(ctx context.Context, r *run, _ []string) error {
+		return r.playScenarios(ctx, []contender{contenders[1], wrong}, []*scenario{quick})
+	}}
+	r, err := k.run(t.Context(), settings{"flaps", 0, time.Nanosecond, 1}, nil, t.Output())
+	if err != nil {
+		t.Fatal(err)
 	}
-	var out strings.Builder
-	for _, t := range r.flapsTables() {
-		t.write(&out)
+	if len(r.broken) != 1 || !strings.Contains(r.broken[0], "Holdfast, but as zk.Lock, round 1: the second came in while the first had the lock") {
+		t.Errorf("%q", r.broken)
 	}
-	if want := "| Holdfast, TTL 30 s |"; !strings.Contains(out.String(), want) || strings.Count(out.String(), "\n| ") != 3 {
-		t.Errorf("want %q in\n%s", want, &out)
+	if rows := r.Tables[0].Rows; len(rows) != 2 || rows[0][0] != "Holdfast, TTL 30 s" {
+		t.Errorf("%q", rows)
 	}
 }

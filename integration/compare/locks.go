@@ -3,136 +3,169 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
-	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
-// runLocks runs the lock workloads of the peers, each on servers of its own.
-func runLocks(ctx context.Context, set settings, names []string, e env) (*result, error) {
-	start := func(ctx context.Context, r *run) error {
-		return wait.All(len(r.teams), func(i int) error { return r.startLocks(ctx, i) })
-	}
-	judge := func(r *run, res *result, begun, ended monotonic.Instant, over bool) bool {
-		if !over {
-			return false
+// The workloads.
+const (
+	lockWorkload    = "lock"
+	lockSetWorkload = "lock-set"
+	fencedWorkload  = "fenced"
+)
+
+var workloads = []string{lockWorkload, lockSetWorkload, fencedWorkload}
+
+// clients is the number of clients of each system.
+const clients = 5
+
+// playLocks runs the lock workloads of the peers, each on servers of its own.
+func playLocks(ctx context.Context, r *run, names []string) error {
+	servers := make([]crew.Cluster, len(names))
+	err := wait.All(len(names), func(i int) error {
+		started, err := peerOf(names[i]).start(ctx, filepath.Join(r.dir, fmt.Sprint(i)), r.Servers)
+		if err == nil {
+			servers[i] = started
 		}
+		return err
+	})
+	for i, name := range names {
+		r.add(name, servers[i])
+	}
+	if err == nil {
+		err = wait.All(len(names), func(i int) error { return r.start(r.teams[i], clients, r.teams[i].Servers.Addrs()) })
+	}
+	if err != nil {
+		return err
+	}
+	p, err := r.torment(ctx, lockFaults, nil, nil)
+	if err != nil {
+		return err
+	}
+	r.judgeLocks(p)
+	return r.audit(ctx)
+}
+
+// judgeLocks adds the tables of the locks.
+func (r *run) judgeLocks(p period) {
+	main := table{Head: []string{"workload", "system", "attempts", "holds", "overlaps of claims", "acts", "acts outside of the hold", "elements added", "lost", "fenced violations", "longest without a grant"}}
+	errs := table{Title: "Results of calls that were not a success, by class:", Head: []string{"system", "workload", "errors"}}
+	for _, w := range workloads {
 		for _, t := range r.teams {
-			for _, w := range peerOf(t.Name).offers {
-				res.Rows = append(res.Rows, judgeLock(t.Name, w, t.History.All(), begun, ended))
+			if !slices.Contains(peerOf(t.Name).offers, w) {
+				main.add(w, t.Name, "not offered")
+				continue
+			}
+			v := judgeLock(t.Name, w, t.History.All(), p.begun, p.ended)
+			main.add(v.cells()...)
+			errs.add(t.Name, w, v.errors())
+			if ours(t.Name) {
+				r.broken = append(r.broken, v.broken()...)
 			}
 		}
-		return false
 	}
-	return contest{names, start, nil, lockFaults, judge}.run(ctx, set, e)
+	slices.SortStableFunc(errs.Rows, func(a, b []string) int { return r.index(a[0]) - r.index(b[0]) })
+	r.Tables = []table{main, errs}
 }
 
-// startLocks starts a system's servers, and then its clients.
-func (r *run) startLocks(ctx context.Context, i int) error {
-	t := r.teams[i]
-	if r.given == nil {
-		servers, err := peerOf(t.Name).start(ctx, filepath.Join(r.dir, fmt.Sprint(i)), r.Servers)
-		if err != nil {
-			return err
-		}
-		t.Servers = servers
-	}
-	return t.Start(crew.Places{N: clients, Servers: t.Servers.Addrs(), Command: func(index, life int, relays []string) (*exec.Cmd, error) {
-		return zkserver.Command("", workerEnv, workerConfig{t.Name, r.Seed, index, life, relays})
-	}})
+// index returns the index of a system.
+func (r *run) index(name string) int {
+	return slices.IndexFunc(r.teams, func(t *crew.Team) bool { return t.Name == name })
 }
 
-// startZooKeeper starts n servers without syncs of their logs to disk, and with clocks and links of
-// their own if there are several.
-func startZooKeeper(ctx context.Context, dir string, n int) (crew.Cluster, error) {
-	opts := zkserver.Options{Links: n > 1, Config: []string{"syncLimit=4", "initLimit=20"}} // in ticks of 0.5 s
-	var ahead []time.Duration
-	if n > 1 {
-		ahead = make([]time.Duration, n)
+// audit audits the log of Holdfast's servers, and adds what it found. If the servers disagree on their
+// data, it returns an error.
+func (r *run) audit(ctx context.Context) error {
+	i := r.index(holdfast)
+	if i < 0 {
+		return nil
 	}
-	clocks, err := crew.Clocks(ctx, dir, ahead...)
+	z := r.teams[i].Servers.(*crew.ZooKeeper)
+	found, err := crew.Audit(ctx, z.Servers(), audit.Options{Grace: grace, Skew: mostStep})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return crew.Start(ctx, n, clocks, opts)
-}
-
-// audit audits the log of Holdfast's servers. If the servers disagree on their data, it returns an
-// error.
-func (r *run) audit(ctx context.Context, res *result) error {
-	for _, t := range r.teams {
-		c, ok := t.Servers.(*crew.ZooKeeper)
-		if !ok || t.Name != holdfast {
-			continue
-		}
-		found, err := crew.Audit(ctx, c.Servers(), audit.Options{Grace: grace, Skew: mostStep})
-		if err != nil {
-			return err
-		}
-		wrong, void := c.Wrong(found)
-		if found.Disagree != 0 {
-			void = fmt.Sprintf("the servers' transaction logs differ from %#x on", found.Disagree)
-		}
-		if void != "" {
-			return fmt.Errorf("the servers of Holdfast did not agree on their data, which is a fault of ZooKeeper's, and the run proves nothing: %s", void)
-		}
-		res.Audit = &auditResult{found.Txns, found.Total(), wrong}
+	wrong, void := z.Wrong(found)
+	if found.Disagree != 0 {
+		void = fmt.Sprintf("the servers' transaction logs differ from %#x on", found.Disagree)
 	}
+	if void != "" {
+		return fmt.Errorf("the servers of Holdfast did not agree on their data, which is a fault of ZooKeeper's, and the run proves nothing: %s", void)
+	}
+	r.broken.add(found.Total() == 0, "the audit judged nothing")
+	r.broken = append(r.broken, wrong...)
+	r.Tables[1].After = fmt.Sprintf("The audit of the log of Holdfast's servers judged %d writes of %d transactions: %d violations.", found.Total(), found.Txns, len(wrong))
 	return nil
 }
 
-func (r result) brokenLocks() (p promises) {
-	for _, v := range r.Rows {
-		if ours(v.System) {
-			p.broken(v.Overlaps > 0 || v.Fenced > 0, "%s, %s: %d holds overlapped, and %d violations of fencing", v.System, v.Workload, v.Overlaps, v.Fenced)
-			p = append(p, v.examples[:min(5, len(v.examples))]...)
-			p.broken(v.Holds == 0, "%s, %s: no client got the lock", v.System, v.Workload)
+// takeLocks is the work of a client: it runs all workloads that the system offers at the same time,
+// until the standard input ends.
+func takeLocks(c client) error {
+	ctx := crew.UntilInputEnds()
+	teller := &crew.Teller{Worker: c.name(), Classify: classify}
+	peer := peerOf(c.System)
+	lockers, err := peer.open(c.Servers, teller.Worker)
+	if err != nil {
+		return err
+	}
+	return wait.All(len(peer.offers), func(i int) error {
+		j := &job{teller, peer.offers[i], lockers(peer.offers[i]), rand.New(rand.NewPCG(c.Seed, uint64(c.Index)<<32|uint64(c.Life)<<16|uint64(i)))}
+		for wait.Sleep(ctx, wait.Between(j.r, 50*time.Millisecond, 500*time.Millisecond)) == nil {
+			if err := j.do(); err != nil {
+				return err
+			}
 		}
-	}
-	if r.Audit != nil {
-		p.broken(r.Audit.Judged == 0, "the audit judged nothing")
-		p = append(p, r.Audit.Violations...)
-	}
-	return p
+		return nil
+	})
 }
 
-func (r result) locksTables() []table {
-	main := table{head: []string{"workload", "system", "attempts", "holds", "overlaps of claims", "acts", "acts outside of the hold", "elements added", "lost", "fenced violations", "longest without a grant"}}
-	errs := table{title: "Results of calls that were not a success, by class:", head: []string{"system", "workload", "errors"}}
-	var names []string
-	byName := map[string]row{}
-	for _, v := range r.Rows {
-		if _, ok := byName[v.System]; !ok {
-			names = append(names, v.System)
+// job runs one workload of a client.
+type job struct {
+	*crew.Teller
+	workload string
+	lock     locker
+	r        *rand.Rand
+}
+
+// do takes the lock, does the workload's acts, and unlocks.
+func (j *job) do() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return j.Turn(crew.Record{Lock: j.workload}, func() (crew.Held, error) { return j.lock(ctx) }, func(t *crew.Turn) error {
+		acts := 1
+		if j.workload == lockWorkload {
+			acts += j.r.IntN(3)
 		}
-		byName[v.System], byName[v.System+"/"+v.Workload] = v, v
-		errs.add(v.System, v.Workload, v.errors())
-	}
-	for _, w := range workloads {
-		for _, name := range names {
-			v, ok := byName[name+"/"+w]
-			if !ok {
-				main.add(w, name, "not offered")
-				continue
+		for range acts {
+			if held, err := t.Check(crew.OpCheck); err != nil || !held {
+				return err
 			}
-			cells := []any{w, name, v.Attempts, v.Holds, v.Overlaps, v.Acts, v.Outside, "", "", "", fmt.Sprintf("%.1f s", v.Idle.Seconds())}
-			if w != lockWorkload {
-				cells[7], cells[8] = v.Added, v.Lost
+			if err := j.act(t); err != nil {
+				return err
 			}
-			if w == fencedWorkload {
-				cells[9] = v.Fenced
-			}
-			main.add(cells...)
+		}
+		_, err := t.Check(crew.OpCheck) // as a program that must know whether it held the lock all the time
+		return err
+	})
+}
+
+// act thinks and then acts, without asking again whether the lock is held. So a process that is
+// stopped while it thinks acts late, as any program may. With a set, it reads the set before it
+// thinks, and the act writes the set: see [keepSet].
+func (j *job) act(t *crew.Turn) error {
+	most := 200 * time.Millisecond
+	if j.workload != lockWorkload {
+		most = 600 * time.Millisecond
+		if err := t.Say(opRead, nil, ""); err != nil {
+			return err
 		}
 	}
-	if r.Audit != nil {
-		errs.after = fmt.Sprintf("The audit of the log of Holdfast's servers judged %d writes of %d transactions: %d violations.", r.Audit.Judged, r.Audit.Txns, len(r.Audit.Violations))
-	}
-	return []table{main, errs}
+	time.Sleep(wait.Between(j.r, 0, most))
+	return t.Say(crew.OpAct, nil, "")
 }

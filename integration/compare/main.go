@@ -38,17 +38,15 @@ type kind struct {
 	duration    time.Duration // default
 	servers     int           // default; ZooKeeper's, and etcd's
 	peers       []string      // all that can take part
-	run         func(ctx context.Context, s settings, peers []string, e env) (*result, error)
+	// play runs the peers, and fills in the tables and the broken promises.
+	play func(ctx context.Context, r *run, peers []string) error
 }
 
-// The names of the kinds.
-const locksKind, flapsKind, ticksKind, shardsKind = "locks", "flaps", "ticks", "shards"
-
 var kinds = []kind{
-	{locksKind, "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), runLocks},
-	{flapsKind, "Flaps", time.Second, 1, namesOf(contenders, func(c *contender) string { return c.title }), runFlaps},
-	{ticksKind, "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), runTicks},
-	{shardsKind, "256 shards of eight processes", 10 * time.Minute, 1, namesOf(shardPeers, func(p shardPeer) string { return p.name }), runShards},
+	{"locks", "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), playLocks},
+	{"flaps", "Flaps", time.Second, 1, namesOf(contenders, func(c contender) string { return c.title }), playFlaps},
+	{"ticks", "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), playTicks},
+	{"shards", "256 shards of eight processes", 10 * time.Minute, 1, namesOf(shardPeers, func(p shardPeer) string { return p.name }), playShards},
 }
 
 func namesOf[T any](all []T, name func(T) string) (names []string) {
@@ -61,8 +59,6 @@ func namesOf[T any](all []T, name func(T) string) (names []string) {
 func kindIndex(name string) int {
 	return slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 }
-
-func kindOf(name string) kind { return kinds[kindIndex(name)] }
 
 // choose returns the peers of the kind that a list names. A name stands for all peers whose names
 // have it before the first comma. The empty list names all.
@@ -90,12 +86,12 @@ func main() {
 // first does the work of the client or server until its end.
 func child() bool {
 	peers.ServeIfPeer()
-	return crew.Serve(workerEnv, work) || crew.Serve(shardEnv, workOnShards) || crew.Serve(etcdEnv, serveEtcd)
+	return crew.Serve(clientEnv, client.work) || crew.Serve(etcdEnv, serveEtcd)
 }
 
 func command(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	name := flags.String("kind", locksKind, "what is compared: locks, flaps, ticks or shards")
+	name := flags.String("kind", "locks", "what is compared: locks, flaps, ticks or shards")
 	duration := flags.Duration("duration", 0, "for how long faults are made; 0: as the kind has it")
 	seed := flags.Uint64("seed", 0, "of all that is drawn; 0: a new one")
 	servers := flags.Int("servers", 0, "ZooKeeper servers; with one, only clients have faults; 0: as the kind has it")
@@ -104,45 +100,41 @@ func command(ctx context.Context, args []string) int {
 	if err := flags.Parse(args); err != nil {
 		return exitUnknown
 	}
-	k := kindIndex(*name)
+	i := kindIndex(*name)
 	switch {
 	case flags.NArg() > 0:
 		return unknown(fmt.Errorf("unexpected argument %q", flags.Arg(0)))
-	case k < 0:
-		return unknown(fmt.Errorf("-kind %q: must be %s, %s, %s or %s", *name, locksKind, flapsKind, ticksKind, shardsKind))
+	case i < 0:
+		return unknown(fmt.Errorf("-kind %q: must be locks, flaps, ticks or shards", *name))
 	case *duration != 0 && *duration < time.Second:
 		return unknown(fmt.Errorf("-duration %v: must be at least a second", *duration))
 	case *servers != 0 && *servers != 1 && *servers != 3:
 		return unknown(fmt.Errorf("-servers %d: must be 1 or 3", *servers))
-	case *servers == 3 && *name == flapsKind:
+	case *servers == 3 && *name == "flaps":
 		return unknown(errors.New("-servers 3: flaps has one server"))
 	}
-	chosen, err := kinds[k].choose(*list)
+	k := kinds[i]
+	chosen, err := k.choose(*list)
 	if err != nil {
 		return unknown(err)
 	}
-	if *name != flapsKind { // nothing of flaps is drawn
+	if *name != "flaps" { // nothing of flaps is drawn
 		*seed = cmp.Or(*seed, uint64(rand.Uint32()))
 	}
-	s := settings{*name, *seed, cmp.Or(*duration, kinds[k].duration), cmp.Or(*servers, kinds[k].servers)}
-	r, err := kinds[k].run(ctx, s, chosen, env{out: os.Stdout})
-	if r != nil {
-		r.By = fmt.Sprintf("Measured by `make compare KIND=%s DURATION=%v SEED=%d SERVERS=%d`", s.Kind, s.Duration, s.Seed, s.Servers)
-		fmt.Print(text([]result{*r}))
-	}
+	r, err := k.run(ctx, settings{k.name, *seed, cmp.Or(*duration, k.duration), cmp.Or(*servers, k.servers)}, chosen, os.Stdout)
 	if err == nil && !slices.ContainsFunc(chosen, ours) {
 		err = errors.New("no Holdfast took part: its promises were not put to the test")
 	}
 	if err != nil {
 		return unknown(err)
 	}
-	if broken := r.broken(); len(broken) > 0 {
-		fmt.Println("\nbroken:\n  " + strings.Join(broken, "\n  "))
+	if len(r.broken) > 0 {
+		fmt.Println("\nbroken:\n  " + strings.Join(r.broken, "\n  "))
 		return exitBroken
 	}
 	fmt.Println("\nHoldfast kept its promises.")
 	if *update {
-		if err := publish(".", *r); err != nil {
+		if err := publish(".", r.result); err != nil {
 			return unknown(err)
 		}
 	}

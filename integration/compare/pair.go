@@ -30,8 +30,8 @@ var kill = pairs("kill", "The server ends the holder's session", 12*time.Second,
 // time, and a second one waits.
 func pairs(name, title string, works time.Duration, strike func(ctx context.Context, holder *peers.Client, server string) error) *scenario {
 	head := []string{"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock"}
-	return &scenario{name, title, head, func(ctx context.Context, t trial, peer *peers.Peer, path string) (cells, broken []string, err error) {
-		r := &pairRun{contender: t.contender}
+	return &scenario{name, title, head, func(ctx context.Context, t trial, peer *peers.Peer, path string) (cells []any, broken breaches, err error) {
+		r := &pairRun{contender: t.lock.contender}
 		if err := r.queueUp(ctx, t, peer, path); err != nil {
 			return nil, nil, err
 		}
@@ -50,7 +50,7 @@ func pairs(name, title string, works time.Duration, strike func(ctx context.Cont
 // pairRun has the observations of two clients. The first held the lock when the fault happened, and
 // the second waited for it.
 type pairRun struct {
-	*contender
+	contender
 	first, second *peers.Client
 	coming        <-chan zkserver.Line // answer to the second client's lock command
 
@@ -79,19 +79,19 @@ func (r *pairRun) overlap() time.Duration {
 // lost reports whether the first client's library reported the loss of the hold.
 func (r *pairRun) lost() bool { return !r.told.At.IsZero() }
 
-func (r *pairRun) broken() (p promises) {
-	p.broken(r.in.IsZero(), "the queue is wedged: the second did not come in, and the first unlocked %s ago", seconds(flapPatience))
-	p.broken(r.overlap() > 0, "the second came in while the first had the lock and was told nothing, for %s", seconds(r.overlap()))
-	p.broken(r.overlap() == 0 && !r.in.IsZero() && r.in.Before(r.unlocked) && r.held != "no",
+func (r *pairRun) broken() (b breaches) {
+	b.add(r.in.IsZero(), "the queue is wedged: the second did not come in, and the first unlocked %s ago", seconds(flapPatience))
+	b.add(r.overlap() > 0, "the second came in while the first had the lock and was told nothing, for %s", seconds(r.overlap()))
+	b.add(r.overlap() == 0 && !r.in.IsZero() && r.in.Before(r.unlocked) && r.held != "no",
 		"when the second came in, Remaining() > 0 of the first's hold said %s", r.held)
-	p.broken(r.lost() && r.unlock == ok, "Unlock of a hold that was lost said ok")
-	p.broken(!r.lost() && r.unlock != ok, "Unlock of a hold that was not lost said: %s", r.unlock)
-	p.broken(!r.in.IsZero() && r.left != ok, "Unlock of the second's hold said: %s", r.left)
-	p.broken(r.rides && r.lost(), "the hold was lost, though its lease outlives the fault: %s", r.told.Text)
-	return p
+	b.add(r.lost() && r.unlock == ok, "Unlock of a hold that was lost said ok")
+	b.add(!r.lost() && r.unlock != ok, "Unlock of a hold that was not lost said: %s", r.unlock)
+	b.add(!r.in.IsZero() && r.left != ok, "Unlock of the second's hold said: %s", r.left)
+	b.add(r.rides && r.lost(), "the hold was lost, though its lease outlives the fault: %s", r.told.Text)
+	return b
 }
 
-func (r *pairRun) cells() []string {
+func (r *pairRun) cells() []any {
 	since := func(t time.Time, otherwise string) string {
 		if t.IsZero() {
 			return otherwise
@@ -110,7 +110,7 @@ func (r *pairRun) cells() []string {
 	case !r.in.IsZero():
 		asked = fmt.Sprintf("`%s`: %s", r.asked, r.held)
 	}
-	return []string{in, since(r.warned.At, "–"), since(r.told.At, "–"), overlap, asked, r.unlock}
+	return []any{in, since(r.warned.At, "–"), since(r.told.At, "–"), overlap, asked, r.unlock}
 }
 
 // queueUp makes the first client take the lock, and waits until the second one waits for it.

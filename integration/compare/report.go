@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/holdfast-io/holdfast/integration/compare/ticks"
 )
 
 // result has the results of a run, as a line of results.jsonl.
@@ -18,59 +16,28 @@ type result struct {
 	By string // the command that measured it
 	settings
 	Versions string
-	Faults   map[string]int  `json:",omitempty"` // number by kind; the same in all systems
-	Rows     []row           `json:",omitempty"` // of locks
-	Audit    *auditResult    `json:",omitempty"` // of the log of Holdfast's servers
-	Groups   []ticks.Figures `json:",omitempty"` // of ticks
-	Flaps    []flapResult    `json:",omitempty"`
-	Shards   []shardFigures  `json:",omitempty"`
+	Faults   map[string]int `json:",omitempty"` // number by kind; the same in all systems
+	Tables   []table
 
-	failed []string // clients of Holdfast that had to be killed at the end, or ended by themselves
+	broken breaches
 }
 
-// auditResult has the findings of package audit.
-type auditResult struct {
-	Txns       int64
-	Judged     int
-	Violations []string
-}
+// breaches are the promises of Holdfast that were broken.
+type breaches []string
 
-// promises are those of Holdfast that were broken.
-type promises []string
-
-// broken adds a promise if it was broken.
-func (p *promises) broken(was bool, format string, args ...any) {
-	if was {
-		*p = append(*p, fmt.Sprintf(format, args...))
+// add adds a promise if it was broken.
+func (b *breaches) add(broken bool, format string, args ...any) {
+	if broken {
+		*b = append(*b, fmt.Sprintf(format, args...))
 	}
-}
-
-// broken lists the promises of Holdfast that were broken.
-func (r result) broken() []string {
-	return slices.Concat(r.failed, r.brokenLocks(), r.brokenTicks(), r.brokenFlaps(), r.brokenShards())
-}
-
-// readResults reads a file of results.
-func readResults(path string) (all []result, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	for line := range bytes.Lines(data) {
-		var r result
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		all = append(all, r)
-	}
-	return all, nil
 }
 
 // table is a table in Markdown, with text before and after it.
 type table struct {
-	title, after string
-	head         []string
-	rows         [][]string
+	Title string `json:",omitempty"`
+	Head  []string
+	Rows  [][]string
+	After string `json:",omitempty"`
 }
 
 func (t *table) add(cells ...any) {
@@ -78,39 +45,36 @@ func (t *table) add(cells ...any) {
 	for _, c := range cells {
 		row = append(row, strings.ReplaceAll(strings.Join(strings.Fields(fmt.Sprint(c)), " "), "|", `\|`))
 	}
-	t.rows = append(t.rows, row)
+	t.Rows = append(t.Rows, row)
 }
 
-func (t *table) write(b *strings.Builder) {
-	if len(t.rows) == 0 {
-		return
+func (t table) write(b *strings.Builder) {
+	if t.Title != "" {
+		fmt.Fprintf(b, "\n%s\n", t.Title)
 	}
-	if t.title != "" {
-		fmt.Fprintf(b, "\n%s\n", t.title)
+	fmt.Fprintf(b, "\n| %s |\n%s|\n", strings.Join(t.Head, " | "), strings.Repeat("|---", len(t.Head)))
+	for _, row := range t.Rows {
+		fmt.Fprintf(b, "| %s |%s\n", strings.Join(row, " | "), strings.Repeat(" |", len(t.Head)-len(row)))
 	}
-	fmt.Fprintf(b, "\n| %s |\n%s|\n", strings.Join(t.head, " | "), strings.Repeat("|---", len(t.head)))
-	for _, row := range t.rows {
-		fmt.Fprintf(b, "| %s |%s\n", strings.Join(row, " | "), strings.Repeat(" |", len(t.head)-len(row)))
-	}
-	if t.after != "" {
-		fmt.Fprintf(b, "\n%s\n", t.after)
+	if t.After != "" {
+		fmt.Fprintf(b, "\n%s\n", t.After)
 	}
 }
 
 // text returns the results in Markdown.
-func text(results []result) string {
+func text(results ...result) string {
 	var b strings.Builder
 	for _, r := range results {
-		fmt.Fprintf(&b, "\n### %s\n\n%s. %s", kindOf(r.Kind).title, r.By, r.Versions)
+		fmt.Fprintf(&b, "\n### %s\n\n%s. %s", kinds[kindIndex(r.Kind)].title, r.By, r.Versions)
 		var faults []string
-		for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
-			faults = append(faults, fmt.Sprintf("%s %d×", kind, r.Faults[kind]))
+		for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
+			faults = append(faults, fmt.Sprintf("%s %d×", name, r.Faults[name]))
 		}
 		if len(faults) > 0 {
 			fmt.Fprintf(&b, ". Faults: %s", strings.Join(faults, ", "))
 		}
 		b.WriteString(".\n")
-		for _, t := range slices.Concat(r.locksTables(), r.flapsTables(), r.ticksTables(), r.shardsTables()) {
+		for _, t := range r.Tables {
 			t.write(&b)
 		}
 	}
@@ -125,10 +89,27 @@ const (
 	pageEnd     = "<!-- end -->\n"
 )
 
+// readResults reads the results of a folder.
+func readResults(dir string) (all []result, err error) {
+	path := filepath.Join(dir, resultsFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(data) {
+		var r result
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
 // publish writes a result to the folder's results.jsonl, instead of the one of the same kind, seed and
 // number of servers, and all results to README.md.
 func publish(dir string, one result) error {
-	all, err := readResults(filepath.Join(dir, resultsFile))
+	all, err := readResults(dir)
 	if err != nil {
 		return err
 	}
@@ -157,5 +138,5 @@ func publish(dir string, one result) error {
 	if err := os.WriteFile(filepath.Join(dir, resultsFile), lines.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, page), []byte(before+pageBegin+text(all)+"\n"+pageEnd+after), 0o644)
+	return os.WriteFile(filepath.Join(dir, page), []byte(before+pageBegin+text(all...)+"\n"+pageEnd+after), 0o644)
 }

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/compare/ticks"
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
@@ -20,7 +19,6 @@ import (
 )
 
 const (
-	clients        = 5               // of each system
 	warmUp         = 2 * time.Second // from the first records until all clients work
 	calmDown       = 3 * time.Second
 	settlePatience = 2 * time.Minute // from the last fault until late ticks have run
@@ -38,99 +36,36 @@ type settings struct {
 	Servers  int
 }
 
-// env is where a run happens.
-type env struct {
+// run is what runs, and its result.
+type run struct {
+	result
 	out   io.Writer
-	given []string // addresses of ZooKeeper servers to use, for tests; nil: the run starts its own
+	dir   string
+	teams []*crew.Team // the systems; some have only servers, which others share
 }
 
-// contest is a run of the locks or the ticks.
-type contest struct {
-	systems []string
-	start   func(ctx context.Context, r *run) error // starts servers and clients
-	ready   func(r *run) bool                       // nil: it is when each system has done something
-	faults  func(f *faults)                         // lists the faults
-	// judge fills in the result, after the faults, and again when the clients have ended (over). begun
-	// and ended are the times of the faults. pending says that more is to come.
-	judge func(r *run, res *result, begun, ended monotonic.Instant, over bool) (pending bool)
-}
-
-// run makes faults of all systems, ends the clients, judges, and keeps the evidence of broken promises.
-func (c contest) run(ctx context.Context, set settings, e env) (_ *result, err error) {
-	r, err := newRun(set, e, c.systems)
-	if err != nil {
+// run runs the kind with some of its peers, and prints the tables. It keeps the evidence of broken
+// promises.
+func (k kind) run(ctx context.Context, set settings, peers []string, out io.Writer) (_ *run, err error) {
+	r := &run{result: result{settings: set}, out: out}
+	r.By = fmt.Sprintf("Measured by `make compare KIND=%s DURATION=%v SEED=%d SERVERS=%d`", set.Kind, set.Duration, set.Seed, set.Servers)
+	r.say("%s, seed %d, %v, %d servers: %s", r.Kind, r.Seed, r.Duration, r.Servers, strings.Join(peers, "; "))
+	if r.dir, err = os.MkdirTemp("", "holdfast-compare-"); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.end()) }()
-	if err := c.start(ctx, r); err != nil {
-		return nil, err
+	err = k.play(ctx, r, peers)
+	if r.Tables != nil {
+		fmt.Fprint(out, text(r.result))
 	}
-	res := &result{settings: set, Versions: r.versions()}
-	if err := r.awaitWork(ctx, c.ready); err != nil {
-		return nil, err
-	}
-	if err := wait.Sleep(ctx, warmUp); err != nil {
-		return nil, err
-	}
-	begun := monotonic.Now()
-	f := &faults{run: r, ctx: ctx}
-	c.faults(f)
-	if res.Faults, err = r.disturb(ctx, f.series); err != nil {
-		return nil, err
-	}
-	ended := monotonic.Now()
-	for end := time.Now().Add(settlePatience); ; {
-		if err := wait.Sleep(ctx, calmDown); err != nil {
-			return nil, err
-		}
-		if !c.judge(r, res, begun, ended, false) || time.Now().After(end) {
-			break
-		}
-	}
-	if res.failed, err = r.finish(ctx); err != nil {
-		return nil, err
-	}
-	c.judge(r, res, begun, ended, true)
-	if err := r.audit(ctx, res); err != nil {
-		return res, err
-	}
-	if len(res.broken()) > 0 {
+	if err == nil && len(r.broken) > 0 {
 		err = r.keep()
 	}
-	return res, err
-}
-
-// run is what runs.
-type run struct {
-	settings
-	env
-	dir   string
-	teams []*crew.Team
-}
-
-func newRun(set settings, e env, systems []string) (_ *run, err error) {
-	r := &run{settings: set, env: e}
-	r.say("%s, seed %d, %v, %d servers: %s", r.Kind, r.Seed, r.Duration, r.Servers, strings.Join(systems, "; "))
-	for _, name := range systems {
-		r.teams = append(r.teams, &crew.Team{Name: name, Servers: crew.Given(r.given)})
-	}
-	r.dir, err = os.MkdirTemp("", "holdfast-compare-")
 	return r, err
 }
 
 func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.out, "compare: "+time.Now().UTC().Format("15:04:05 ")+format+"\n", args...)
-}
-
-// soFar tells how much each system has done.
-func (r *run) soFar() string {
-	var all []string
-	for _, t := range r.teams {
-		if len(t.Clients) > 0 {
-			all = append(all, fmt.Sprintf("%s %d", t.Name, t.History.Count(crew.OpGrant)+t.History.Count(ticks.Begin)))
-		}
-	}
-	return strings.Join(all, ", ")
 }
 
 // end kills the clients, stops the servers, and removes the run's folder.
@@ -139,72 +74,129 @@ func (r *run) end() error {
 	return errors.Join(err, os.RemoveAll(r.dir))
 }
 
-// versions returns the versions of the servers.
-func (r *run) versions() string {
-	var all []string
-	for _, t := range r.teams {
-		if v := t.Servers.Version(); v != "" && !slices.Contains(all, v) {
-			all = append(all, v)
-		}
+// add adds a system without clients. servers may be nil.
+func (r *run) add(name string, servers crew.Cluster) *crew.Team {
+	t := &crew.Team{Name: name, Servers: crew.Given(nil)}
+	if servers != nil {
+		t.Servers = servers
+		r.version(servers.Version())
 	}
-	return strings.Join(all, ", ")
+	r.teams = append(r.teams, t)
+	return t
 }
 
-// awaitWork waits until all systems are ready.
-func (r *run) awaitWork(ctx context.Context, ready func(r *run) bool) error {
-	return wait.Until(ctx, crew.StartPatience, "all systems work", func() (bool, error) {
+// version adds the version of a program to the result.
+func (r *run) version(v string) {
+	if all := strings.Split(r.Versions, ", "); v != "" && !slices.Contains(all, v) {
+		r.Versions = strings.TrimPrefix(r.Versions+", "+v, ", ")
+	}
+}
+
+// shareZooKeeper starts servers for all systems, and returns their addresses. They sync each write to
+// disk.
+func (r *run) shareZooKeeper(ctx context.Context) ([]string, error) {
+	z, err := crew.Start(ctx, r.Servers, nil, zkserver.Options{Fsync: true, Optimize: true})
+	if err != nil {
+		return nil, err
+	}
+	return r.add("ZooKeeper", z).Servers.Addrs(), nil
+}
+
+// clientEnv is the environment variable that makes this program a client of the locks or the shards.
+// Its value is a client in JSON.
+const clientEnv = "HOLDFAST_COMPARE_CLIENT"
+
+type client struct {
+	Kind, System string
+	Seed         uint64
+	Index, Life  int
+	Servers      []string // addresses of the client's own relays
+}
+
+func (c client) name() string { return crew.Name(c.Index, c.Life) }
+
+func (c client) work() error {
+	if c.Kind == "shards" {
+		return ownShards(c)
+	}
+	return takeLocks(c)
+}
+
+// start starts n clients of a system.
+func (r *run) start(t *crew.Team, n int, servers []string) error {
+	return t.Start(crew.Places{N: n, Servers: servers, Command: func(index, life int, relays []string) (*exec.Cmd, error) {
+		return zkserver.Command("", clientEnv, client{r.Kind, t.Name, r.Seed, index, life, relays})
+	}})
+}
+
+// period has the moments of a run.
+type period struct {
+	begun, ended monotonic.Instant // the faults
+	settled      monotonic.Instant // what they caused
+}
+
+// torment makes faults of all systems while their clients work, and then ends the clients. The faults
+// begin when each system is ready: by default, if it has done something. The clients end when each
+// system has settled: by default, soon.
+func (r *run) torment(ctx context.Context, list func(*faults), ready func(*crew.Team) bool, settled func(*crew.Team, period) bool) (p period, err error) {
+	all := func(yes func(*crew.Team) bool) bool {
+		return !slices.ContainsFunc(r.teams, func(t *crew.Team) bool { return len(t.Clients) > 0 && !yes(t) })
+	}
+	if ready == nil {
+		ready = func(t *crew.Team) bool { return len(t.History.All())+len(t.Died()) > 0 }
+	}
+	err = wait.Until(ctx, crew.StartPatience, "all systems work", func() (bool, error) {
 		for _, t := range r.teams {
 			if died := t.Died(); ours(t.Name) && len(died) > 0 {
 				return false, errors.New(strings.Join(died, "; "))
 			}
 		}
-		if ready != nil {
-			return ready(r), wait.Sleep(ctx, time.Second)
-		}
-		return !slices.ContainsFunc(r.teams, func(t *crew.Team) bool { return len(t.Clients) > 0 && len(t.History.All()) == 0 && len(t.Died()) == 0 }), nil
+		return all(ready), nil
 	})
-}
-
-// synced are the options of servers that sync each write to disk.
-var synced = zkserver.Options{Fsync: true, Optimize: true}
-
-// startShared starts servers for all systems, and returns their addresses.
-func (r *run) startShared(ctx context.Context, t *crew.Team, opts zkserver.Options) ([]string, error) {
-	if r.given == nil {
-		z, err := crew.Start(ctx, r.Servers, nil, opts)
-		if err != nil {
-			return nil, err
-		}
-		t.Servers = z
+	if err == nil {
+		err = wait.Sleep(ctx, warmUp)
 	}
-	return t.Servers.Addrs(), nil
+	if err != nil {
+		return p, err
+	}
+	p.begun = monotonic.Now()
+	if err := r.disturb(ctx, list); err != nil {
+		return p, err
+	}
+	p.ended = monotonic.Now()
+	for end := time.Now().Add(settlePatience); ; {
+		if err := wait.Sleep(ctx, calmDown); err != nil {
+			return p, err
+		}
+		if settled == nil || all(func(t *crew.Team) bool { return settled(t, p) }) || time.Now().After(end) {
+			break
+		}
+	}
+	p.settled = monotonic.Now()
+	return p, r.finish(ctx)
 }
 
-// finish ends the clients. It says which of Holdfast's had to be killed, or had ended by themselves, and
-// prints that of the others.
-func (r *run) finish(ctx context.Context) (ofOurs []string, err error) {
+// finish ends the clients. To have to be killed, or to end by itself, breaks a promise of Holdfast;
+// finish prints that of the others.
+func (r *run) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()
 	stuck := make([][]string, len(r.teams))
-	var ending sync.WaitGroup
-	for i, t := range r.teams {
-		ending.Go(func() { stuck[i] = t.Finish(ctx) })
-	}
-	ending.Wait()
+	_ = wait.All(len(r.teams), func(i int) error { stuck[i] = r.teams[i].Finish(ctx); return nil })
 	for i, t := range r.teams {
 		if wrong := append(stuck[i], t.Died()...); ours(t.Name) {
-			ofOurs = append(ofOurs, wrong...)
+			r.broken = append(r.broken, wrong...)
 		} else if len(wrong) > 0 {
 			r.say("%s", strings.Join(wrong, "; "))
 		}
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return ofOurs, nil
+	return nil
 }
 
-// keep copies the histories, and the servers' transaction logs of Holdfast, to a folder below
+// keep copies the histories, and the transaction logs of the ZooKeeper servers, to a folder below
 // artifacts.
 func (r *run) keep() error {
 	dir := filepath.Join(artifacts, fmt.Sprintf("compare-%s-%d", r.Kind, r.Seed))

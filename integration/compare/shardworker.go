@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,18 +21,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
-// shardEnv is the environment variable that makes this program a process with shards. Its value is a
-// shardConfig in JSON.
-const shardEnv = "HOLDFAST_COMPARE_SHARDS"
-
-type shardConfig struct {
-	System    string
-	Name      string
-	ZooKeeper []string
-}
-
+// shardWorker is the work of a process.
 type shardWorker struct {
-	shardConfig
+	client
 	crew.Teller
 	end context.CancelCauseFunc // ends the process's work
 }
@@ -43,10 +35,10 @@ const (
 	opEnd   = "end" // it does not work on the shard any more
 )
 
-func workOnShards(config shardConfig) error {
+func ownShards(c client) error {
 	ctx, end := context.WithCancelCause(crew.UntilInputEnds())
-	w := &shardWorker{config, crew.Teller{Worker: config.Name}, end}
-	i := slices.IndexFunc(shardPeers, func(p shardPeer) bool { return p.name == w.System })
+	w := &shardWorker{c, crew.Teller{Worker: c.name()}, end}
+	i := slices.IndexFunc(shardPeers, func(p shardPeer) bool { return p.name == c.System })
 	if err := shardPeers[i].work(w, ctx); ctx.Err() == nil {
 		return err
 	}
@@ -76,7 +68,7 @@ func (w *shardWorker) own(ctx context.Context, index int, token string, owned in
 }
 
 func (w *shardWorker) holdfast(ctx context.Context) error {
-	locks, err := lock.Dial(ctx, w.ZooKeeper, lock.WithOwner(w.Name), lock.WithTTL(shardTTL), lock.WithGrace(shardGrace), lock.WithSessionTimeout(shardTTL))
+	locks, err := lock.Dial(ctx, w.Servers, lock.WithOwner(w.Worker), lock.WithTTL(shardTTL), lock.WithGrace(shardGrace), lock.WithSessionTimeout(shardTTL))
 	if err != nil {
 		return err
 	}
@@ -93,7 +85,7 @@ const members = "/members"
 // memberList shares the shards as services do without locks: the owner of a shard is the member with
 // the highest hash of its name and the shard.
 func (w *shardWorker) memberList(ctx context.Context) error {
-	z, events, err := zkserver.Connect(ctx, w.ZooKeeper, shardTTL, nil)
+	z, events, err := zkserver.Connect(ctx, w.Servers, shardTTL, nil)
 	if err != nil {
 		return err
 	}
@@ -112,7 +104,7 @@ func (w *shardWorker) memberList(ctx context.Context) error {
 		if err != nil {
 			retry = time.After(200 * time.Millisecond)
 		} else {
-			w.follow(ctx, owned(list, w.Name), running, &functions)
+			w.follow(ctx, owned(list, w.Worker), running, &functions)
 		}
 		select {
 		case <-ctx.Done():
@@ -129,7 +121,7 @@ func (w *shardWorker) list(z *zk.Conn) ([]string, *zk.Stat, <-chan zk.Event, err
 	if _, err := z.Create(members, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
 		return nil, nil, nil, err
 	}
-	if _, err := z.Create(members+"/"+w.Name, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
+	if _, err := z.Create(members+"/"+w.Worker, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
 		return nil, nil, nil, err
 	}
 	return z.ChildrenW(members)
@@ -157,26 +149,13 @@ func (w *shardWorker) follow(ctx context.Context, mine []int, running map[int]co
 // owned returns the shards of a member by rendezvous hashing.
 func owned(list []string, name string) (mine []int) {
 	for index := range shards {
-		best, owner := uint64(0), ""
-		for _, member := range list {
-			h := fnv.New64a()
-			fmt.Fprintf(h, "%d/%s", index, member)
-			if sum := mix(h.Sum64()); owner == "" || sum > best {
-				best, owner = sum, member
-			}
+		hash := func(member string) string {
+			sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", index, member))
+			return string(sum[:])
 		}
-		if owner == name {
+		if name == slices.MaxFunc(list, func(a, b string) int { return cmp.Compare(hash(a), hash(b)) }) {
 			mine = append(mine, index)
 		}
 	}
 	return mine
-}
-
-// mix spreads the bits of a hash, as FNV does not.
-func mix(h uint64) uint64 {
-	h ^= h >> 33
-	h *= 0xff51afd7ed558ccd
-	h ^= h >> 33
-	h *= 0xc4ceb9fe1a85ec53
-	return h ^ h>>33
 }

@@ -37,9 +37,11 @@ type Group struct {
 	AtLeastOnce bool
 	Off         bool          // the wall clocks are off
 	Lasts       time.Duration // duration of a run
-	Expiry      time.Duration // expiry of the lock on Redis; 0: redsync's default, 8 s
-	Unlocked    bool          // gocron has no locker: for tests
+	Expiry      time.Duration // expiry of gocron's lock on Redis; 0: it takes none
 }
+
+// expiry is redsync's default.
+const expiry = 8 * time.Second
 
 // Groups are the published groups. The tuned groups have two settings that help gocron. Lasts: a run
 // takes half the interval, so late replicas find the lock held. Expiry: the lock of a killed holder
@@ -48,9 +50,9 @@ var Groups = []Group{
 	{Name: "Holdfast", Ours: true, Off: true},
 	{Name: "Holdfast, 0.5 s runs", Ours: true, Off: true, Lasts: Interval / 2},
 	{Name: "Holdfast, AtLeastOnce, 0.5 s runs", Ours: true, Off: true, AtLeastOnce: true, Lasts: Interval / 2},
-	{Name: "gocron", Off: true},
+	{Name: "gocron", Off: true, Expiry: expiry},
 	{Name: "gocron, tuned", Off: true, Lasts: Interval / 2, Expiry: Interval},
-	{Name: "gocron, clocks right"},
+	{Name: "gocron, clocks right", Expiry: expiry},
 	{Name: "gocron, tuned, clocks right", Lasts: Interval / 2, Expiry: Interval},
 }
 
@@ -124,7 +126,7 @@ func (r *replica) holdfast(ctx context.Context) error {
 		return err
 	}
 	defer locks.Close()
-	job, err := schedule.New(locks, jobName(r.Group), cron.Every(Interval), schedule.Options{
+	job, err := schedule.New(locks, r.jobName(), cron.Every(Interval), schedule.Options{
 		AtLeastOnce: r.Group.AtLeastOnce,
 		Report: func(run schedule.Run) {
 			if run.Outcome == schedule.Unfinished {
@@ -142,17 +144,15 @@ func (r *replica) holdfast(ctx context.Context) error {
 	return err
 }
 
-// jobName returns the name of a group's job.
-func jobName(g Group) string {
-	return fmt.Sprintf("tick-%v-%v-%v-%v", g.AtLeastOnce, g.Off, g.Lasts, g.Expiry)
-}
+// jobName returns the name of the group's job: locks have no spaces and commas in their names.
+func (r *replica) jobName() string { return fmt.Sprintf("%x", r.Group.Name) }
 
 func (r *replica) gocron(ctx context.Context) error {
 	client := redis.NewClient(&redis.Options{Addr: r.Redis})
 	defer client.Close()
 	var options []gocron.SchedulerOption
-	if !r.Group.Unlocked {
-		options = append(options, gocron.WithDistributedLocker(newRedisLocker(client, r.Group.Expiry)))
+	if r.Group.Expiry > 0 {
+		options = append(options, gocron.WithDistributedLocker(redisLocker{redsync.New(goredis.NewPool(client)), r.Group.Expiry}))
 	}
 	scheduler, err := gocron.NewScheduler(options...)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *replica) gocron(ctx context.Context) error {
 	}
 	task := gocron.NewTask(func(ctx context.Context) error { return r.work(ctx, r.clock.tick(time.Now())) })
 	// A cron job is due at whole seconds, as gocron advises for replicas.
-	if _, err := scheduler.NewJob(gocron.CronJob("* * * * * *", true), task, gocron.WithName(jobName(r.Group))); err != nil {
+	if _, err := scheduler.NewJob(gocron.CronJob("* * * * * *", true), task, gocron.WithName(r.jobName())); err != nil {
 		return err
 	}
 	scheduler.Start()
@@ -171,24 +171,13 @@ func (r *replica) gocron(ctx context.Context) error {
 // redisLocker locks jobs of gocron as gocron-redis-lock v2 does with the options that its README
 // shows: it tries once to lock a mutex of redsync with the job's name.
 type redisLocker struct {
-	mutexes *redsync.Redsync
-	options []redsync.Option
+	*redsync.Redsync
+	expiry time.Duration
 }
 
-func newRedisLocker(client redis.UniversalClient, expiry time.Duration) gocron.Locker {
-	l := &redisLocker{redsync.New(goredis.NewPool(client)), []redsync.Option{redsync.WithTries(1)}}
-	if expiry > 0 {
-		l.options = append(l.options, redsync.WithExpiry(expiry))
-	}
-	return l
-}
-
-func (l *redisLocker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
-	m := l.mutexes.NewMutex(job, l.options...)
-	if err := m.LockContext(ctx); err != nil {
-		return nil, err
-	}
-	return redisLock{m}, nil
+func (l redisLocker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
+	m := l.NewMutex(job, redsync.WithTries(1), redsync.WithExpiry(l.expiry))
+	return redisLock{m}, m.LockContext(ctx)
 }
 
 type redisLock struct{ *redsync.Mutex }

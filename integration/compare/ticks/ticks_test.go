@@ -2,48 +2,15 @@ package ticks
 
 import (
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/holdfast-io/holdfast/integration/crew"
-	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
 // noon is the time from which at counts seconds.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func at(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
-
-// line makes a record. The times are in seconds after noon.
-func line(op string, tick, now float64) *crew.Record {
-	return &crew.Record{Op: op, Tick: at(tick).UnixNano(), Call: monotonic.Instant(at(now).Sub(noon))}
-}
-
-func TestCount(t *testing.T) {
-	once := []*crew.Record{line(Begin, 1, 1.01), line(End, 1, 1.02)}
-	for name, c := range map[string]struct {
-		log                []*crew.Record
-		atMost, atLeastOne Figures
-	}{
-		"nothing":         {nil, Figures{Missed: 1}, Figures{Missed: 1}},
-		"once":            {once, Figures{Once: 1, Latest: 10 * time.Millisecond}, Figures{Once: 1, Latest: 10 * time.Millisecond}},
-		"another tick":    {[]*crew.Record{line(Begin, 2, 2), line(End, 2, 2)}, Figures{Missed: 1}, Figures{Missed: 1}},
-		"twice":           {slices.Concat(once, once), Figures{Twice: 1, Latest: 10 * time.Millisecond}, Figures{Twice: 1, Latest: 10 * time.Millisecond}},
-		"interrupted":     {[]*crew.Record{line(Begin, 1, 1)}, Figures{Interrupted: 1}, Figures{Interrupted: 1}},
-		"and again":       {[]*crew.Record{line(Begin, 1, 1), line(Begin, 1, 5), line(End, 1, 5)}, Figures{Twice: 1}, Figures{Again: 1}},
-		"told, not begun": {[]*crew.Record{line(Unfinished, 1, 9)}, Figures{Interrupted: 1}, Figures{Interrupted: 1}},
-		"late":            {[]*crew.Record{line(Begin, 1, 4), line(End, 1, 4)}, Figures{Once: 1, Late: 1, Latest: 3 * time.Second}, Figures{Once: 1, Late: 1, Latest: 3 * time.Second}},
-	} {
-		for atLeastOnce, want := range map[bool]Figures{false: c.atMost, true: c.atLeastOne} {
-			want.AtLeastOnce = atLeastOnce
-			if got := Count(c.log, Group{AtLeastOnce: atLeastOnce}, at(1), at(1), noon); got != want {
-				t.Errorf("%s, at least once %v: %+v, want %+v", name, atLeastOnce, got, want)
-			}
-		}
-	}
-}
 
 // TestTick: each second of a wall clock counts as one tick, and the seconds of right time are
 // covered without a gap, however far the clock is off.

@@ -46,8 +46,8 @@ type locker func(ctx context.Context) (crew.Held, error)
 
 var lockPeers = []lockPeer{
 	{holdfast, workloads, startZooKeeper, openHoldfast},
-	{zkLock, []string{lockWorkload, lockSetWorkload}, startZooKeeper, openZKLock},
-	{etcd, []string{lockWorkload, lockSetWorkload, fencedWorkload}, startEtcd, openEtcd},
+	{zkLock, workloads[:2], startZooKeeper, openZKLock},
+	{etcd, workloads, startEtcd, openEtcd},
 }
 
 func peerOf(name string) lockPeer {
@@ -65,6 +65,21 @@ const (
 	sessionTimeout = 2500 * time.Millisecond
 	root           = "/compare"
 )
+
+// startZooKeeper starts n servers without syncs of their logs to disk, and with clocks and links of
+// their own if there are several.
+func startZooKeeper(ctx context.Context, dir string, n int) (crew.Cluster, error) {
+	opts := zkserver.Options{Links: n > 1, Config: []string{"syncLimit=4", "initLimit=20"}} // in ticks of 0.5 s
+	var ahead []time.Duration
+	if n > 1 {
+		ahead = make([]time.Duration, n)
+	}
+	clocks, err := crew.Clocks(ctx, dir, ahead...)
+	if err != nil {
+		return nil, err
+	}
+	return crew.Start(ctx, n, clocks, opts)
+}
 
 // moment returns the claim of a library that does not know for how long a lock stays held. If ask
 // returns false, the error is [crew.ErrNotHeld].
@@ -88,7 +103,7 @@ func openHoldfast(servers []string, name string) (func(workload string) locker, 
 }
 
 func openZKLock(servers []string, _ string) (func(workload string) locker, error) {
-	return func(workload string) locker { return (&zkLocker{servers: servers, path: root + "/" + workload}).take }, nil
+	return func(workload string) locker { return zkLocker(servers, root+"/"+workload) }, nil
 }
 
 func openEtcd(servers []string, _ string) (func(workload string) locker, error) {
@@ -100,111 +115,78 @@ func openEtcd(servers []string, _ string) (func(workload string) locker, error) 
 			Backoff: backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: time.Second,
 		})},
 	})
-	return func(workload string) locker { return (&etcdLocker{client: c, key: root + "/" + workload}).take }, err
+	return func(workload string) locker { return etcdLocker(c, root+"/"+workload) }, err
 }
 
 // zkLocker takes locks of go-zookeeper, with a session of its own: after an error it closes the
 // session, because a Lock that fails leaves its node in the queue.
-type zkLocker struct {
-	servers []string
-	path    string
-	conn    *zk.Conn
-}
-
-func (l *zkLocker) take(ctx context.Context) (_ crew.Held, err error) {
-	defer func() {
-		if err != nil {
-			l.hangUp()
+func zkLocker(servers []string, path string) locker {
+	var conn *zk.Conn
+	closeAfter := func(err error) error {
+		if err != nil && conn != nil {
+			conn.Close()
+			conn = nil
 		}
-	}()
-	if l.conn == nil {
-		if l.conn, _, err = zkserver.Connect(ctx, l.servers, ttl, nil); err != nil {
-			return crew.Held{}, err
-		}
+		return err
 	}
-	conn, session := l.conn, l.conn.SessionID()
-	lock := zk.NewLock(conn, l.path, zk.WorldACL(zk.PermAll))
-	if err := lock.Lock(); err != nil {
-		return crew.Held{}, err
-	}
-	if conn.SessionID() != session {
-		return crew.Held{}, zk.ErrSessionExpired
-	}
-	return crew.Held{
-		// The lock is held if the client is connected with the session that it had at the grant.
-		Ask: func() (*monotonic.Claim, error) {
-			return moment(func() bool { return conn.State() == zk.StateHasSession && conn.SessionID() == session })
-		},
-		Unlock: func() error {
-			err := lock.Unlock()
-			if err != nil {
-				l.hangUp()
+	return func(ctx context.Context) (_ crew.Held, err error) {
+		defer func() { err = closeAfter(err) }()
+		if conn == nil {
+			if conn, _, err = zkserver.Connect(ctx, servers, ttl, nil); err != nil {
+				return crew.Held{}, err
 			}
-			return err
-		},
-	}, nil
-}
-
-func (l *zkLocker) hangUp() {
-	if l.conn != nil {
-		l.conn.Close()
-		l.conn = nil
-	}
-}
-
-// etcdLocker takes locks of etcd's package concurrency, with a session of its own for each
-// workload. After an error it uses a new session.
-type etcdLocker struct {
-	client  *clientv3.Client
-	key     string
-	session *concurrency.Session
-}
-
-func (l *etcdLocker) take(ctx context.Context) (_ crew.Held, err error) {
-	if l.session != nil && closed(l.session.Done()) {
-		l.session = nil
-	}
-	if l.session == nil {
-		lease, err := l.client.Grant(ctx, int64(ttl.Seconds()))
-		if err != nil {
+		}
+		own, session, lock := conn, conn.SessionID(), zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))
+		if err := lock.Lock(); err != nil {
 			return crew.Held{}, err
 		}
-		if l.session, err = concurrency.NewSession(l.client, concurrency.WithLease(lease.ID), concurrency.WithTTL(int(ttl.Seconds()))); err != nil {
-			return crew.Held{}, err
+		if own.SessionID() != session {
+			return crew.Held{}, zk.ErrSessionExpired
 		}
+		return crew.Held{
+			// The lock is held if the client is connected with the session that it had at the grant.
+			Ask: func() (*monotonic.Claim, error) {
+				return moment(func() bool { return own.State() == zk.StateHasSession && own.SessionID() == session })
+			},
+			Unlock: func() error { return closeAfter(lock.Unlock()) },
+		}, nil
 	}
-	session, mutex := l.session, concurrency.NewMutex(l.session, l.key)
-	if err := mutex.Lock(ctx); err != nil {
-		return crew.Held{}, errors.Join(err, l.hangUp())
+}
+
+// etcdLocker takes locks of etcd's package concurrency, with a session of its own. After an error it
+// uses a new session, and revokes the lease of the old one. If that fails, the lease expires.
+func etcdLocker(client *clientv3.Client, key string) locker {
+	var session *concurrency.Session
+	closeAfter := func(err error) error {
+		if err != nil && session != nil {
+			err = errors.Join(err, session.Close())
+			session = nil
+		}
+		return err
 	}
-	return crew.Held{
-		Ask:   func() (*monotonic.Claim, error) { return moment(func() bool { return !closed(session.Done()) }) },
-		Token: fmt.Sprintf("%016x", mutex.Header().Revision), // at which the lock was acquired, as in etcd's documentation
-		Unlock: func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
-			defer cancel()
-			err := mutex.Unlock(ctx)
+	return func(ctx context.Context) (crew.Held, error) {
+		if session == nil || session.Ctx().Err() != nil {
+			lease, err := client.Grant(ctx, int64(ttl.Seconds()))
 			if err != nil {
-				err = errors.Join(err, l.hangUp())
+				return crew.Held{}, err
 			}
-			return err
-		},
-	}, nil
-}
-
-// hangUp ends the session and revokes its lease. If the revoke fails, the lease expires.
-func (l *etcdLocker) hangUp() error {
-	session := l.session
-	l.session = nil
-	return session.Close()
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
+			if session, err = concurrency.NewSession(client, concurrency.WithLease(lease.ID), concurrency.WithTTL(int(ttl.Seconds()))); err != nil {
+				return crew.Held{}, err
+			}
+		}
+		own, mutex := session, concurrency.NewMutex(session, key)
+		if err := mutex.Lock(ctx); err != nil {
+			return crew.Held{}, closeAfter(err)
+		}
+		return crew.Held{
+			Ask:   func() (*monotonic.Claim, error) { return moment(func() bool { return own.Ctx().Err() == nil }) },
+			Token: fmt.Sprintf("%016x", mutex.Header().Revision), // at which the lock was acquired, as in etcd's documentation
+			Unlock: func() error {
+				ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
+				defer cancel()
+				return closeAfter(mutex.Unlock(ctx))
+			},
+		}, nil
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // TestJudgeLock: a late write makes a set without a fence lose an update, and a fenced set refuses it.
 // judgeLock counts the lost update, and one by equal tokens; holds that overlap, and tokens that are the
-// same; and broken lists what Holdfast must not do.
+// same; and broken lists what Holdfast must not do: missing holds, too.
 func TestJudgeLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps       []string
@@ -47,18 +47,13 @@ func TestJudgeLock(t *testing.T) {
 		same = append(same, &crew.Record{Op: crew.OpGrant, Worker: name, Hold: name, Lock: fencedWorkload, Token: "1", Claim: &monotonic.Claim{To: 1, Until: 9}})
 	}
 	v := judgeLock(holdfast, fencedWorkload, same, 0, 1)
-	if v.Overlaps != 1 || v.Fenced != 1 || v.Holds != 2 || v.Attempts != 2 {
+	if v.overlaps != 1 || v.fenced != 1 || v.ops[crew.OpGrant] != 2 {
 		t.Errorf("two at once with one token: %+v", v)
 	}
-	if said := (result{Rows: []row{v}, Audit: &auditResult{Judged: 1}}).broken(); len(said) != 3 || !strings.HasPrefix(said[1], "b was in with token 1 at 1") {
+	if said := v.broken(); len(said) != 3 || !strings.HasPrefix(said[1], "b was in with token 1 at 1") {
 		t.Errorf("%q", said)
 	}
-}
-
-// TestBrokenLocks: broken lists missing holds, stuck clients, violations in the log, and an audit that
-// judged nothing.
-func TestBrokenLocks(t *testing.T) {
-	if said := (result{Rows: []row{{System: holdfast}, {System: etcd, Overlaps: 1, Fenced: 1}}, failed: []string{"stuck"}, Audit: &auditResult{Violations: []string{"audit"}}}).broken(); len(said) != 4 {
+	if said := judgeLock(holdfast, lockWorkload, same, 0, 1).broken(); len(said) != 1 || said[0] != "Holdfast, lock: no client got the lock" {
 		t.Errorf("%q", said)
 	}
 }
@@ -73,7 +68,11 @@ func TestClasses(t *testing.T) {
 			t.Errorf("%v is %q, want %q", err, got, want)
 		}
 	}
-	if got, want := (row{Errors: map[string]int{crew.OpTry + ": no, 1": 1, crew.OpTry + ": no, 2": 2, crew.OpTry + ": " + crew.GaveUp: 4}}).errors(), "try: gave up 4×, try: other 3×"; got != want {
+	var failed []*crew.Record
+	for _, result := range []string{"no, 1", "no, 2", crew.GaveUp} {
+		failed = append(failed, &crew.Record{Op: crew.OpTry, Lock: lockWorkload, Result: result})
+	}
+	if got, want := judgeLock(etcd, lockWorkload, failed, 0, 1).errors(), "try: gave up 1×, try: other 2×"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
