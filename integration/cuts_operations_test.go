@@ -238,7 +238,7 @@ func tidyAtClose(c *cut) {
 		c.unlocked(h, err)
 	}
 	c.close()
-	slow := time.Since(began) >= time.Second // Close waits so long for a reply
+	slow := time.Since(began) >= time.Second // wall clock: Close waits so long for a reply
 	c.end()
 	if slow && !c.isHit() && c.exists(c.root+"/"+c.name) { // the next client deletes it
 		c.unlock(c.lock(c.peer, c.name))

@@ -83,8 +83,8 @@ func TestKillCaught(t *testing.T) {
 	wrong.title = "Holdfast, but as zk.Lock"
 	const works = 10 * time.Second
 	quick := pairs("kill", "", works, func(ctx context.Context, holder *peers.Client, server string) error {
-		holder.Relay.Stall()                       // so that the second comes in before the first is told, also on a busy machine
-		time.AfterFunc(works, holder.Relay.Resume) // wall clock: as long as the holder works
+		holder.Relay.Stall()                         // so that the second comes in before the first is told, also on a busy machine
+		time.AfterFunc(works/2, holder.Relay.Resume) // wall clock: so that the first is told while it works
 		return holder.Tap.Expire(ctx, server)
 	})
 	k := kind{play: func(ctx context.Context, r *run, _ []string) error {
