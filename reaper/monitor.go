@@ -19,8 +19,7 @@ type Monitor struct {
 	announced atomic.Bool // the first log line was written
 
 	mu sync.Mutex
-	// status is the status at the last change, without Schedules, Leader, LastFailure and Refused. Its About
-	// is constant.
+	// status is the status at the last change, without Schedules and Leader. Its About is constant.
 	status    Status
 	role      State // Active or Standby, whether there is a session or not
 	observers []func(Report)
@@ -29,9 +28,7 @@ type Monitor struct {
 	under     []*progress // running sweeps
 	groups    []*group    // groups with their schedules; none while standing by
 	totals    Counts      // Deleted, Missed, Purged and Pruned of all sweeps
-	failure   Failure     // last failure; zero if there was none
 	leader    *Leader     // by the last read; nil if there is none, or none since the session or the role has changed
-	refused   Failure     // last refused configuration; zero if there was none
 }
 
 // NewMonitor returns a monitor for [Options].Monitor. Its state is [Disconnected] until the reaper has
@@ -82,7 +79,6 @@ func (m *Monitor) Status() Status {
 	}
 	s.NoRoot = s.NoRoot && m.role == Active // without sweeps of its own a reaper does not see locks
 	s.Leader = m.leader.at(now)
-	s.LastFailure, s.Refused = m.failure.orNil(), m.refused.orNil()
 	s.Schedules = []Schedule{}
 	for _, g := range m.groups {
 		s.Schedules = append(s.Schedules, g.status(now, m.sweepOf(g)))
@@ -106,8 +102,8 @@ func (m *Monitor) Progress() []Progress {
 func (m *Monitor) fails(err error) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failure.count(err)
-	return m.failure.InARow
+	m.status.LastFailure = m.status.LastFailure.then(err)
+	return m.status.LastFailure.InARow
 }
 
 // ended records an error that has ended the reaper. The session has ended too, and does not count as
@@ -115,7 +111,7 @@ func (m *Monitor) fails(err error) int {
 func (m *Monitor) ended(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failure.count(err)
+	m.status.LastFailure = m.status.LastFailure.then(err)
 	if session := &m.status.Session; session.Connected {
 		session.Connected, session.Since = false, time.Now()
 	}
@@ -128,9 +124,9 @@ func (m *Monitor) Refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
-		m.refused = Failure{}
+		m.status.Refused = nil
 	} else {
-		m.refused.count(err)
+		m.status.Refused = m.status.Refused.then(err)
 	}
 }
 
@@ -140,7 +136,7 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	session := admin.New(locks).Session()
 	m.mu.Lock()
 	m.locks, m.policies = locks, policies
-	m.failure.InARow = 0
+	m.status.LastFailure = m.status.LastFailure.over()
 	m.mu.Unlock()
 	m.connected(session)
 }
@@ -149,7 +145,7 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 func (m *Monitor) reloaded(policies *policy.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.policies, m.refused = policies, Failure{}
+	m.policies, m.status.Refused = policies, nil
 	m.status.Reloads++
 }
 
@@ -165,7 +161,7 @@ func (m *Monitor) step(role State, active string) {
 		m.status.ActiveSince, m.leader = time.Now(), nil
 	default:
 		m.status.ActiveSince, m.leader = time.Time{}, nil
-		m.failure.InARow = 0
+		m.status.LastFailure = m.status.LastFailure.over()
 	}
 	m.role, m.status.ActiveReaper = role, active
 	m.settle()
@@ -292,11 +288,11 @@ func (m *Monitor) end(p *progress, report Report, err error) (before history) {
 	before = *g.history
 	if err == nil {
 		g.last, g.failed, g.why, g.seen = p.began, 0, "", report.Total
-		m.failure.InARow = 0
+		s.LastFailure = s.LastFailure.over()
 	} else {
 		s.Failed++
 		g.failed, g.why = g.failed+1, err.Error()
-		m.failure.count(err)
+		s.LastFailure = s.LastFailure.then(err)
 	}
 	s.Sweeps++
 	if report.Total.Locks > 0 {

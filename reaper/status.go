@@ -120,21 +120,21 @@ type Failure struct {
 	InARow int       `json:"in_a_row"` // number of failures since the last success
 }
 
-// count records a failure in the row.
-func (f *Failure) count(err error) {
-	f.Error, f.Last = err.Error(), time.Now()
-	if f.InARow == 0 {
-		f.First = f.Last
+// then returns the failure after another error; f is nil if there was none before.
+func (f *Failure) then(err error) *Failure {
+	next := &Failure{Error: err.Error(), Last: time.Now(), InARow: 1}
+	if next.First = next.Last; f != nil && f.InARow > 0 {
+		next.First, next.InARow = f.First, f.InARow+1
 	}
-	f.InARow++
+	return next
 }
 
-// orNil returns a copy of the failure; nil if there was none.
-func (f Failure) orNil() *Failure {
-	if f.Last.IsZero() {
+// over returns the failure after a success; nil if there was none.
+func (f *Failure) over() *Failure {
+	if f == nil {
 		return nil
 	}
-	return &f
+	return &Failure{f.Error, f.First, f.Last, 0}
 }
 
 // KeptReports is the largest number of reports in a [Status].
