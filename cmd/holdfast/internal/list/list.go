@@ -54,14 +54,29 @@ func Read(ctx context.Context, tree admin.Tree, name string, progress *Progress)
 	if err != nil && !errors.Is(err, lock.ErrDenied) && !l.NoRoot {
 		return Listing{}, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	w := &walk{tree: tree, start: name, progress: progress, fail: cancel}
-	w.read(ctx)
-	if ctx.Err() != nil {
-		return Listing{}, context.Cause(ctx)
+	for names := []string{name}; len(names) > 0; {
+		var below []string
+		states, errs, err := inspect(ctx, tree, names, progress)
+		if err != nil {
+			return Listing{}, err
+		}
+		for i, s := range states {
+			if errs[i] != nil {
+				l.Unread = append(l.Unread, Unread{tree.Path(s.Name), errs[i]})
+				continue
+			}
+			// The root is a lock only if another program uses it as one. A start node that does not exist
+			// is not a lock.
+			if s.Name != name || s.Kind != "" && name != "" || len(s.Contenders) > 0 {
+				l.Nodes = append(l.Nodes, s)
+			}
+			for _, child := range s.Children {
+				below = append(below, strings.TrimPrefix(s.Name+"/"+child, "/"))
+			}
+		}
+		names = below
 	}
-	l.Nodes, l.Unread, l.Time = w.nodes, w.unread, tree.Estimate()
+	l.Time = tree.Estimate()
 	slices.SortFunc(l.Nodes, func(a, b admin.State) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.Unread, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
 	return l, nil
@@ -80,97 +95,26 @@ func (l Listing) Only(match func(name string) bool) Listing {
 	return l
 }
 
-// walk reads a tree, several nodes concurrently.
-type walk struct {
-	tree     admin.Tree
-	start    string
-	progress *Progress
-	fail     context.CancelCauseFunc
-
-	mu     sync.Mutex
-	found  *sync.Cond // signals new names to read, or the end
-	names  []string   // names to read
-	open   int        // number of names to read or being read
-	nodes  []admin.State
-	unread []Unread
-}
-
-func (w *walk) read(ctx context.Context) {
-	w.found = sync.NewCond(&w.mu)
-	w.add(w.start)
+// inspect reads the named locks, several concurrently. errs are those of nodes that cannot be read; after
+// any other error it gives up.
+func inspect(ctx context.Context, tree admin.Tree, names []string, progress *Progress) (states []admin.State, errs []error, err error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	progress.Found.Add(int64(len(names)))
+	states, errs = make([]admin.State, len(names)), make([]error, len(names))
 	var workers sync.WaitGroup
-	for range concurrency {
+	var begun atomic.Int64
+	for range min(concurrency, len(names)) {
 		workers.Go(func() {
-			for name, ok := w.next(); ok; name, ok = w.next() {
-				w.visit(ctx, name)
-				w.done()
+			for i := begun.Add(1) - 1; i < int64(len(names)) && ctx.Err() == nil; i = begun.Add(1) - 1 {
+				states[i], errs[i] = tree.Inspect(ctx, names[i])
+				if err := errs[i]; err != nil && !errors.Is(err, zk.ErrNoAuth) && !errors.Is(err, lock.ErrInvalid) { // ErrInvalid: not a lock's name
+					giveUp(fmt.Errorf("list locks: %w", err))
+				}
+				progress.Done.Add(1)
 			}
 		})
 	}
 	workers.Wait()
-}
-
-// add adds names to read, and wakes the waiting workers.
-func (w *walk) add(names ...string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.names = append(w.names, names...)
-	w.open += len(names)
-	w.progress.Found.Add(int64(len(names)))
-	w.found.Broadcast()
-}
-
-// next waits for a name to read, and returns it. It returns false when all names have been read.
-func (w *walk) next() (name string, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.names) == 0 && w.open > 0 {
-		w.found.Wait()
-	}
-	if len(w.names) == 0 {
-		return "", false
-	}
-	last := len(w.names) - 1
-	name, w.names = w.names[last], w.names[:last]
-	return name, true
-}
-
-// done records that a name was read, and wakes the waiting workers after the last name.
-func (w *walk) done() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.progress.Done.Add(1)
-	if w.open--; w.open == 0 {
-		w.found.Broadcast()
-	}
-}
-
-// visit reads a node, and adds its children to the names to read.
-func (w *walk) visit(ctx context.Context, name string) {
-	if ctx.Err() != nil {
-		return
-	}
-	state, err := w.tree.Inspect(ctx, name)
-	switch {
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, lock.ErrInvalid): // ErrInvalid: not a lock's name
-		w.mu.Lock()
-		w.unread = append(w.unread, Unread{w.tree.Path(name), err})
-		w.mu.Unlock()
-		return
-	case err != nil:
-		w.fail(fmt.Errorf("list locks: %w", err))
-		return
-	}
-	// The root is a lock only if another program uses it as one. A start node that does not exist
-	// is not a lock.
-	if name != w.start || state.Kind != "" && name != "" || len(state.Contenders) > 0 {
-		w.mu.Lock()
-		w.nodes = append(w.nodes, state)
-		w.mu.Unlock()
-	}
-	below := slices.Clone(state.Children)
-	for i, child := range below {
-		below[i] = strings.TrimPrefix(name+"/"+child, "/")
-	}
-	w.add(below...)
+	return states, errs, context.Cause(ctx)
 }
