@@ -43,21 +43,17 @@ func effectiveTTL(cfg *config.Config, name string, asked time.Duration) (time.Du
 // Connecting and acquiring together take at most --wait; with --wait 0, at most two session timeouts.
 // Without --quiet, take tells the user after patience which client has the lock.
 func (f *runFlags) take(ctx context.Context, cfg *config.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
+	limit := f.wait
+	if limit == 0 { // wait for ZooKeeper, but not for the lock
+		limit = 2 * cfg.ZooKeeper.SessionTimeout
+	}
 	limited := ctx
-	switch {
-	case f.wait > 0:
+	if limit > 0 {
 		var cancel func()
-		limited, cancel = context.WithTimeout(ctx, f.wait)
-		defer cancel()
-	case f.wait == 0: // wait for ZooKeeper, but not for the lock
-		var cancel func()
-		limited, cancel = context.WithTimeout(ctx, 2*cfg.ZooKeeper.SessionTimeout)
+		limited, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	// The client has only this lock, so its session timeout may be short: with at most the TTL it
-	// notices a dead connection in time.
-	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
-	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, &stderr), opts...)
+	locks, err := dial(limited, cfg, ttl, command)
 	if err != nil {
 		return nil, nil, notAcquired(ctx, err)
 	}
@@ -83,6 +79,13 @@ func (f *runFlags) take(ctx context.Context, cfg *config.Config, name string, tt
 		f.attached()
 	}
 	return locks, hold, nil
+}
+
+// dial connects with the command's name as the owner. The client has only this lock, so its session
+// timeout may be short: with at most the TTL it notices a dead connection in time.
+func dial(ctx context.Context, cfg *config.Config, ttl time.Duration, command string) (*lock.Client, error) {
+	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
+	return app.Dial(ctx, cfg, app.Logger(cfg.Log, &stderr), opts...)
 }
 
 // tellWhoHas tells the user which client has the lock, or, if that is unknown, which command shows it.

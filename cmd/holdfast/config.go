@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -11,7 +12,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/cmd/internal/text"
-	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/config"
 )
 
@@ -46,7 +46,8 @@ type mistake struct {
 }
 
 func newConfigCheck(flags *app.Flags) *cobra.Command {
-	var asJSON, passwords bool
+	var passwords bool
+	var out output
 	cmd := &cobra.Command{
 		Use:   "check [FILE...]",
 		Short: "Check configuration files, and tell all that is wrong with them",
@@ -72,41 +73,42 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 				if ctx := cmd.Context(); ctx.Err() != nil {
 					return fmt.Errorf("reading %s: %w", file, context.Cause(ctx))
 				}
-				all = append(all, c)
-				if err != nil {
+				if all = append(all, c); err != nil {
 					wrong = append(wrong, err)
-				} else if !asJSON {
-					roots := ""
-					if len(c.Roots) > 0 {
-						roots = "; the reaper's roots are " + strings.Join(c.Roots, ", ")
-					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %s, the last is %s%s\n", file, text.Count(len(c.Policies), "policy", "policies"), c.Policies[len(c.Policies)-1], roots); err != nil {
-						return err
-					}
-					for _, note := range c.Notes {
-						if _, err := fmt.Fprintf(cmd.OutOrStdout(), "  note: %s\n", note); err != nil {
-							return err
-						}
-					}
 				}
 			}
-			if asJSON {
-				err := jsonout.Document(cmd.OutOrStdout(), struct {
-					Files []checked `json:"files"`
-				}{all})
-				if err != nil {
-					return err
-				}
-			}
-			if len(wrong) == 0 {
-				return nil
+			document := struct {
+				Files []checked `json:"files"`
+			}{all}
+			if err := out.print(cmd, document, func(w io.Writer, _ bool) error { return printChecked(w, all) }); err != nil || len(wrong) == 0 {
+				return err
 			}
 			return &app.Exit{Status: app.StatusUsage, Err: fmt.Errorf("%d of %s with mistakes:\n%w", len(wrong), text.Count(len(files), "file", "files"), errors.Join(wrong...))}
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	out.add(cmd)
 	cmd.Flags().BoolVar(&passwords, "passwords", false, "read the password that the file names, too")
 	return cmd
+}
+
+// printChecked prints the files without mistakes. The error of the command has the others.
+func printChecked(w io.Writer, all []checked) error {
+	var b strings.Builder
+	for _, c := range all {
+		if !c.OK {
+			continue
+		}
+		fmt.Fprintf(&b, "%s is fine: %s, the last is %s", c.File, text.Count(len(c.Policies), "policy", "policies"), c.Policies[len(c.Policies)-1])
+		if len(c.Roots) > 0 {
+			b.WriteString("; the reaper's roots are " + strings.Join(c.Roots, ", "))
+		}
+		b.WriteString("\n")
+		for _, note := range c.Notes {
+			b.WriteString("  note: " + note + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func configFiles(flags *app.Flags, args []string) ([]string, error) {

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -349,28 +346,11 @@ func (f *historyFlags) print(cmd *cobra.Command, r *incident.Report, m *history.
 	case stream != nil:
 		return stream.Close(m, r)
 	case f.html != "" && r.Why == "":
-		if err := writeFile(f.html, func(w io.Writer) error { return r.HTML(w) }); err != nil {
+		if err := replaceFile(f.html, 0o644, r.HTML); err != nil {
 			return fmt.Errorf("--html: %w", err)
 		}
 		_, err := fmt.Fprintf(out, "%s: %s of %s\n", f.html, text.Count(len(r.Rows), "row", "rows"), text.Count(len(r.Locks), "lock", "locks"))
 		return err
 	}
 	return r.Print(out, width(out), coloured(cmd))
-}
-
-// writeFile replaces a file atomically. If it fails, the old file stays.
-func writeFile(name string, write func(io.Writer) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(tmp.Name()))
-		}
-	}()
-	if err := errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), name)
 }

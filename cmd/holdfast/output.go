@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -29,4 +32,27 @@ func (o *output) print(cmd *cobra.Command, document any, text func(w io.Writer, 
 // coloured reports whether the command prints with colors.
 func coloured(cmd *cobra.Command) bool {
 	return text.Coloured(app.IsTerminal(cmd.OutOrStdout()))
+}
+
+// tempFile creates a temporary file, with mode 0600, that can be renamed to name: it is in the same
+// folder.
+func tempFile(name string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+}
+
+// replaceFile replaces a file atomically. If it fails, the old file stays.
+func replaceFile(name string, mode os.FileMode, write func(io.Writer) error) (err error) {
+	temp, err := tempFile(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp.Name()))
+		}
+	}()
+	if err := errors.Join(write(temp), temp.Chmod(mode), temp.Sync(), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), name)
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/integration/pty"
 )
 
 // TestProgress: a long listing shows its progress on a terminal, and nowhere else.
@@ -22,7 +21,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("it shows %q where there is no terminal", &plain)
 	}
 
-	ours, theirs := pseudoterminal(t)
+	ours, theirs := pty.Open(t)
 	end := showProgress(theirs, p)
 	var shown bytes.Buffer
 	for buf := make([]byte, 4096); !bytes.Contains(shown.Bytes(), []byte("25%")); {
@@ -39,7 +38,7 @@ func TestProgress(t *testing.T) {
 
 // TestWidth: width returns the width of a terminal, and 0 for any other output.
 func TestWidth(t *testing.T) {
-	ours, theirs := pseudoterminal(t)
+	ours, theirs := pty.Open(t)
 	if got := width(theirs); got != 80 { // the width of a terminal without a size
 		t.Errorf("%d cells", got)
 	}
@@ -52,27 +51,4 @@ func TestWidth(t *testing.T) {
 	if got := width(new(bytes.Buffer)); got != 0 {
 		t.Errorf("%d cells where there is no terminal", got)
 	}
-}
-
-// pseudoterminal returns both ends of a new pseudoterminal.
-func pseudoterminal(t *testing.T) (ours, theirs *os.File) {
-	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("no pseudoterminals here, as in a container without devpts: %v", err)
-	}
-	t.Cleanup(func() { ours.Close() })
-	number, err := unix.IoctlGetUint32(int(ours.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { theirs.Close() })
-	return ours, theirs
 }

@@ -154,8 +154,7 @@ func (f *runFlags) runTick(ctx context.Context, cfg *config.Config, name string,
 		defer limit.Stop()
 		f.began = limit.Stop
 	}
-	opts := append(owner(args[0]), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
-	locks, err := app.Dial(connecting, cfg, app.Logger(cfg.Log, &stderr), opts...)
+	locks, err := dial(connecting, cfg, ttl, args[0])
 	if err != nil {
 		return interrupted(taking, notAcquired(taking, err))
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +49,7 @@ func (f *ticketFlags) check(wait time.Duration) error {
 	if info, err := os.Lstat(f.detach); err == nil && !info.Mode().IsRegular() {
 		return app.Usage("--detach %s: must be a regular file, or none yet", f.detach)
 	}
-	temp, err := newTicketFile(f.detach)
+	temp, err := tempFile(f.detach)
 	if err == nil {
 		err = errors.Join(temp.Close(), os.Remove(temp.Name()))
 	}
@@ -121,25 +121,14 @@ func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 	return errors.Join(err, writeTicket(f.detach, ticket))
 }
 
-// newTicketFile creates a temporary file that can be renamed to file: it is in the same folder.
-func newTicketFile(file string) (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
-}
-
-// writeTicket replaces the file atomically. Only the file's owner may read it.
-func writeTicket(file string, ticket lock.Ticket) (err error) {
-	temp, err := newTicketFile(file)
+// writeTicket replaces the file. Only the file's owner may read it.
+func writeTicket(file string, ticket lock.Ticket) error {
+	err := replaceFile(file, 0o600, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, ticket)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("write the ticket: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write the ticket: %w", err), os.Remove(temp.Name()))
-		}
-	}()
-	_, err = fmt.Fprintln(temp, ticket)
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), file)
+	return nil
 }
