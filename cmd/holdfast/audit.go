@@ -44,8 +44,8 @@ break, tokens that rise, permits within the number, one leader at a time, a tick
 once. No client is trusted, and no server is asked. Name the version-2 of a server's
 dataDir and dataLogDir, or copies; with the folders of several servers (--logs again) the
 audit also tells where the servers disagree. That is no fault of the locks. It tells, too,
-where the servers' data was replaced, as by a restore through the admin server: there it
-forgets what was before.
+where a log is missing or the servers' data was replaced, as by a restore through the
+admin server: there it forgets what was before.
 
 Each violation is printed with its zxid, the rule, and the zxid that it conflicts with;
 holdfast history tells what happened around it. The rules are described at
@@ -216,7 +216,7 @@ func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool
 		fmt.Fprintln(&b, "not judged: the order of the contenders of locks from before the log, which begins in the middle, or from before a gap or a restore")
 	}
 	for _, zxid := range f.Restored {
-		fmt.Fprintf(&b, "0x%x does not fit what was before: a log is missing, or the servers' data was replaced, as by a restore through the admin server\n", zxid)
+		fmt.Fprintf(&b, "0x%x does not fit what was before: a log is missing, or the servers' data was replaced, as by a restore through the admin server, or a server had lost some\n", zxid)
 	}
 	for i, v := range f.Violations {
 		if i == mostViolations {

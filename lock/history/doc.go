@@ -38,7 +38,8 @@
 //	tick           a run of a job was recorded, see package schedule
 //	leader         another server leads: stamps are of another clock
 //	clock          the leader's clock was stepped back; or stepped ahead, or a write waited that long
-//	restored       the servers' data was replaced before: the transaction does not fit what is known
+//	restored       the transaction does not fit what is known: others are missing before it, or the
+//	               servers' data was replaced, or a server had lost some
 //
 // # What is known
 //

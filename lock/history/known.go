@@ -156,8 +156,7 @@ func (m *Machine) contradicted(t *txnlog.Txn) *queue {
 	return nil
 }
 
-// restored tells that the servers' data was replaced before this transaction, which contradicts what
-// is known of the lock. Then nothing is known any more.
+// restored tells that this transaction contradicts what is known of the lock. Then nothing is known any more.
 func (m *Machine) restored(q *queue) {
 	m.tell(q, m.event(Restored, q.name))
 	m.unknown()

@@ -106,7 +106,7 @@ func (r *Report) say(row Row) string {
 	case history.Ended:
 		s = join(e.Reason, until)
 	case history.Restored:
-		s = "the data of the servers was replaced before this write, as by a restore through the admin server: it does not fit what the log shows before. Which locks were held then is not known until they are taken anew"
+		s = "this write does not fit what the log shows before: a log is missing, or the data of the servers was replaced, as by a restore through the admin server, or a server had lost some. Which locks were held then is not known until they are taken anew"
 	case history.SessionEnded:
 		s = "the entry, of another library, ended with its session"
 	case history.Vanished:
