@@ -22,7 +22,7 @@ import (
 )
 
 // faults applies the fault to each request that the filter accepts, and counts these requests. It
-// replaces earlier interceptions.
+// replaces earlier interceptions. Without such a request the test fails.
 func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) (hits *atomic.Int32) {
 	return w.faultsInTurn(filter, func(int) locktest.Fault { return f })
 }
@@ -30,6 +30,9 @@ func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) (hi
 // faultsInTurn is faults with a fault for each number of a request, from 1 on.
 func (w *world) faultsInTurn(filter func(locktest.Request) bool, fault func(n int) locktest.Fault) (hits *atomic.Int32) {
 	hits = new(atomic.Int32)
+	w.Cleanup(func() {
+		isTrue(w, hits.Load() > 0, "no request came to suffer the fault: the test does not show what it means to")
+	})
 	w.Intercept(func(r locktest.Request) locktest.Fault {
 		if !filter(r) {
 			return locktest.Fault{}

@@ -107,9 +107,11 @@ func TestServerCheckIsDenied(t *testing.T) {
 // TestDialEndsDuringTheServersCheck: if the context of Dial ends during the check of the server, or before
 // there is a session, Dial returns within 200 ms.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
-	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}, {}}, func(w *world, f locktest.Fault) {
-		if w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f); f == (locktest.Fault{}) {
-			w.ok(w.Partition("a"))
+	each(t, "fault", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}, {}}, func(w *world, f locktest.Fault) {
+		if f == (locktest.Fault{}) {
+			w.kill("a")
+		} else {
+			w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f)
 		}
 		ctx := w.limited(time.Second)
 		began := time.Now()
@@ -383,49 +385,48 @@ func TestDataLostUnderADeniedSample(t *testing.T) {
 // in time after the unlock, and no later than if the holder had crashed; behind an entry of another library,
 // which has no lease that could end, in time after its deletion, also if it barges.
 func TestWaitWithoutWatch(t *testing.T) {
-	const soon, slowly = time.Second, 2 * time.Minute
-	for _, loss := range []struct {
-		name          string
-		refused, cut  bool
-		own, borrowed time.Duration // longest time until the client notices, by its connection
+	const soon, slowly = time.Second, 2 * time.Minute // until the client notices
+	for name, loss := range map[string]struct {
+		borrowed, refused, cut bool
+		most                   time.Duration
 	}{
-		{"connection lost", false, true, soon, soon},
-		{"connection lost, setWatches refused", true, true, soon, slowly},
-		{"lost by the server", false, false, slowly, slowly},
+		"connection lost":                              {false, false, true, soon},
+		"borrowed connection lost":                     {true, false, true, soon},
+		"borrowed connection lost, setWatches refused": {true, true, true, slowly}, // with its own one a client sends none
+		"lost by the server":                           {false, false, false, slowly},
+		"lost by the server, on a borrowed connection": {true, false, false, slowly},
 	} {
-		for own, most := range map[bool]time.Duration{true: loss.own, false: loss.borrowed} {
-			each(t, fmt.Sprintf("%s, own %v,", loss.name, own), []string{"queues", "foreign", "foreign, barges"}, func(w *world, how string) {
-				a, z := w.clientOn(!own, "a"), w.raw("other")
-				w.unlock(w.lock(a, "y"))
-				var end func()
-				m, limit := a.Mutex("x"), most
-				if how == "queues" {
-					h := w.lock(w.dial("b"), "x")
-					end, limit = func() { w.unlock(h) }, min(most, ttl+grace+time.Second)
-				} else {
-					w.create(z, "/locks/x", "", 0)
-					path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
-					end = func() { w.remove(z, path) }
-				}
-				if how == "foreign, barges" {
-					m = m.WithBarging()
-				}
-				ch := start(func() (*lock.Hold, error) { return m.Lock(w.ctx) })
-				w.waits(ch)
-				if loss.refused {
-					w.faults(func(r locktest.Request) bool { return r.Op == "setWatches" }, locktest.Fault{Code: codeThrottled})
-				}
-				if before := a.Session(); loss.cut {
-					w.Cut("a")
-					time.Sleep(3 * time.Second)
-					mustBeTrue(w, a.Session() == before, "the session has ended: the test does not show what it means to")
-				} else {
-					w.LoseWatches("a")
-				}
-				end()
-				w.unlock(w.inTime(ch, limit))
-			})
-		}
+		each(t, name, []string{"queues", "foreign", "foreign, barges"}, func(w *world, how string) {
+			a, z := w.clientOn(loss.borrowed, "a"), w.raw("other")
+			w.unlock(w.lock(a, "y"))
+			var end func()
+			m, limit := a.Mutex("x"), loss.most
+			if how == "queues" {
+				h := w.lock(w.dial("b"), "x")
+				end, limit = func() { w.unlock(h) }, min(limit, ttl+grace+time.Second)
+			} else {
+				w.create(z, "/locks/x", "", 0)
+				path := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
+				end = func() { w.remove(z, path) }
+			}
+			if how == "foreign, barges" {
+				m = m.WithBarging()
+			}
+			ch := start(func() (*lock.Hold, error) { return m.Lock(w.ctx) })
+			w.waits(ch)
+			if loss.refused {
+				w.faults(func(r locktest.Request) bool { return r.Op == "setWatches" }, locktest.Fault{Code: codeThrottled})
+			}
+			if before := a.Session(); loss.cut {
+				w.Cut("a")
+				time.Sleep(3 * time.Second)
+				mustBeTrue(w, a.Session() == before, "the session has ended: the test does not show what it means to")
+			} else {
+				w.LoseWatches("a")
+			}
+			end()
+			w.unlock(w.inTime(ch, limit))
+		})
 	}
 }
 
