@@ -43,9 +43,7 @@ func TestDigest(t *testing.T) {
 		}
 		h := w.lock(a, "x")
 		for _, n := range w.Dump("/locks") {
-			if len(n.ACL) == 0 || n.ACL[0].Scheme != "digest" || !strings.HasPrefix(n.ACL[0].ID, "svc:") || n.ACL[0].Perms != zk.PermAll {
-				t.Errorf("ACL of %s: %v", n.Path, n.ACL)
-			}
+			isTrue(t, len(n.ACL) != 0 && n.ACL[0].Scheme == "digest" && strings.HasPrefix(n.ACL[0].ID, "svc:") && n.ACL[0].Perms == zk.PermAll, "ACL of %s: %v", n.Path, n.ACL)
 		}
 		ch := w.queue(w.ctx, b, "x")
 		denied("x", keptOut)

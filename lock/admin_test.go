@@ -25,9 +25,7 @@ import (
 // panics.
 func TestTreeRefuses(t *testing.T) {
 	for _, tree := range []admin.Tree{{}, admin.New(nil), admin.New(new(lock.Client))} {
-		if tree.Root() != "" || tree.Path("x") != "" || tree.Estimate() != (admin.Time{}) {
-			t.Errorf("root %q, path %q, time %+v", tree.Root(), tree.Path("x"), tree.Estimate())
-		}
+		isTrue(t, tree.Root() == "" && tree.Path("x") == "" && tree.Estimate() == (admin.Time{}), "root %q, path %q, time %+v", tree.Root(), tree.Path("x"), tree.Estimate())
 		for what, call := range treeCalls {
 			err := call(t.Context(), tree)
 			if mustBe(t, err, lock.ErrInvalid); what != "Prove" {
@@ -93,9 +91,7 @@ func TestTreeTime(t *testing.T) {
 		covers := func(at admin.Time) {
 			t.Helper()
 			now := time.Now().Add(ahead)
-			if now.Before(at.Earliest()) || now.After(at.Latest()) || at.Latest().Sub(at.Earliest()) > 10*time.Millisecond || at.Zxid <= before.Stat.Czxid {
-				t.Errorf("it is %v, %+v", now, at)
-			}
+			isTrue(t, !now.Before(at.Earliest()) && !now.After(at.Latest()) && at.Latest().Sub(at.Earliest()) <= 10*time.Millisecond && at.Zxid > before.Stat.Czxid, "it is %v, %+v", now, at)
 		}
 		covers(at)
 		time.Sleep(3 * time.Second)

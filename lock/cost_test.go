@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -82,34 +81,6 @@ func TestFailedTryLockWritesNothing(t *testing.T) {
 			queue = append(queue, w.queue(w.ctx, w.dial(fmt.Sprint("waiter", i)), "x"))
 		}
 		for _, ch := range queue {
-			h = w.pass(h, ch)
-		}
-		w.finish(h)
-	})
-}
-
-// TestHandoffWakesOneWaiter: a handoff costs the waiter behind the new holder at most one request,
-// and the further waiters none.
-func TestHandoffWakesOneWaiter(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		var queue []<-chan taken
-		labels := []string{"b", "c", "d", "e", "f"}
-		for _, l := range labels {
-			queue = append(queue, w.queue(w.ctx, w.dial(l), "x"))
-		}
-		before := w.Requests()
-		h = w.pass(h, queue[0])
-		time.Sleep(time.Millisecond) // until the grant is recorded
-		synctest.Wait()
-		for i, l := range labels[1:] {
-			n, most := w.Requests()[l].Total()-before[l].Total(), 0
-			if i == 0 {
-				most = 1 // this waiter's watch reports the write of the grant
-			}
-			isTrue(t, n <= most, "the handoff cost %s, number %d of the waiters, %d requests", l, i+2, n)
-		}
-		for _, ch := range queue[1:] {
 			h = w.pass(h, ch)
 		}
 		w.finish(h)
@@ -222,20 +193,5 @@ func TestBargingBehindADeadWaiter(t *testing.T) {
 		w.waits(ch)
 		w.unlock(h)
 		w.unlock(w.await(ch).hold)
-	})
-}
-
-// TestHolderUnlocksBeforeItsEntryIsRead: if the holder unlocks between a waiter's join and the
-// waiter's read of the holder's entry, the waiter enters. Afterwards no node is left.
-func TestHolderUnlocksBeforeItsEntryIsRead(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		w.unlock(w.lock(b, "other")) // b learns the time
-		h := w.lock(a, "x")
-		w.unlock(w.lock(b, "other"))
-		w.before(func(r locktest.Request) bool {
-			return r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath())
-		}, func() { w.unlock(h) })
-		w.finish(w.lock(b, "x"))
 	})
 }

@@ -499,9 +499,7 @@ func TestDetachOfEachKind(t *testing.T) {
 				waiter = w.join("x", l.behind(b))
 			}
 			w.waits(waiter)
-			if got.Token().Parts().Czxid != h.Token().Parts().Czxid || got.Token().Parts().Incarnation != 1 || got.EntryPath() != h.EntryPath() {
-				w.Errorf("attached to %s with token %v, want %s after %v", got.EntryPath(), got.Token(), h.EntryPath(), h.Token())
-			}
+			isTrue(w, got.Token().Parts().Czxid == h.Token().Parts().Czxid && got.Token().Parts().Incarnation == 1 && got.EntryPath() == h.EntryPath(), "attached to %s with token %v, want %s after %v", got.EntryPath(), got.Token(), h.EntryPath(), h.Token())
 			isTrue(w, lock.RWMutexOf(got).Reads(got) == (l.downgrade || l.name == "to read"), "it reads: %v", lock.RWMutexOf(got).Reads(got))
 			r := w.record(got.EntryPath())
 			isTrue(w, r.Owner == "c" && !r.Detached && r.Shared == l.downgrade && r.AcquiredAt != 0, "the entry tells %+v", r)

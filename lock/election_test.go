@@ -76,9 +76,7 @@ func TestElection(t *testing.T) {
 		isTrue(t, err == nil && got == want && got.PID != 0, "%+v, %v, want %+v", got, err, want)
 		equal(t, "zone", first.Metadata()["zone"], "1")
 		all, err := observer.Election("x").Candidates(w.ctx)
-		if err != nil || len(all) != 2 || all[0] != want || all[1].Leads || all[1].Value != "b:80" || all[1].Priority != 1 {
-			t.Errorf("candidates %+v, %v", all, err)
-		}
+		isTrue(t, err == nil && len(all) == 2 && all[0] == want && !all[1].Leads && all[1].Value == "b:80" && all[1].Priority == 1, "candidates %+v, %v", all, err)
 
 		w.ok(first.Proclaim(w.ctx, "a:81"))
 		equal(t, "the leader that is shown", w.leader(observer), "a:81")

@@ -34,9 +34,7 @@ func TestHandoffSendsNoRequest(t *testing.T) {
 				h = w.pass(h, next)
 				isTrue(t, h.Remaining() <= left, "the lease has begun anew: %v are left, were %v", h.Remaining(), left)
 				mustBe(t, before.Err(), lock.ErrUnlocked)
-				if before.Context().Err() == nil || h.Token().Compare(before.Token()) <= 0 {
-					t.Errorf("the hold before goes on, or token %v follows %v", h.Token(), before.Token())
-				}
+				isTrue(t, before.Context().Err() != nil && h.Token().Compare(before.Token()) > 0, "the hold before goes on, or token %v follows %v", h.Token(), before.Token())
 				equal(t, "held by the entry", h.EntryPath(), entry)
 				w.alive(h)
 			}
@@ -245,9 +243,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 		w.waits(late)
 
 		w.unlock(first)
-		if first.Remaining() > 0 || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
-			t.Errorf("the first one, unlocked: %v", first.Err())
-		}
+		isTrue(t, first.Remaining() <= 0 && first.Context().Err() != nil && errors.Is(first.Err(), lock.ErrUnlocked), "the first one, unlocked: %v", first.Err())
 		w.alive(held[1:]...)
 		// The context of an ended hold does not reenter. The context of another hold does.
 		anew := start(func() (*lock.Hold, error) { return rw.RLock(context.WithoutCancel(first.Context())) })

@@ -66,9 +66,7 @@ func TestContextAskedForLate(t *testing.T) {
 			mustBe(t, context.Cause(h.Context()), why)
 			mustBe(t, h.Context().Err(), context.Canceled)
 			hasCome(w, h.Context().Done())
-			if h.Context() != h.Context() || h.Context().Value(key{}) != "mine" {
-				t.Errorf("another context each time, or one with the value %v", h.Context().Value(key{}))
-			}
+			isTrue(t, h.Context() == h.Context() && h.Context().Value(key{}) == "mine", "another context each time, or one with the value %v", h.Context().Value(key{}))
 		}
 	})
 }
@@ -104,9 +102,7 @@ func TestReentry(t *testing.T) {
 		cost := w.cost("a", func() {
 			for _, take := range []taking{a.Mutex("x").Lock, a.Mutex("x").TryLock, a.Mutex("x", lock.WithTTL(time.Second)).Lock} {
 				got := w.takeIn(ctx, take)
-				if got.EntryPath() != h.EntryPath() || got.Token() != h.Token() || got.Remaining() == 0 {
-					t.Errorf("%s, want the same hold, %s", got.EntryPath(), h.EntryPath())
-				}
+				isTrue(t, got.EntryPath() == h.EntryPath() && got.Token() == h.Token() && got.Remaining() != 0, "%s, want the same hold, %s", got.EntryPath(), h.EntryPath())
 				again = append(again, got)
 			}
 		})
@@ -133,21 +129,6 @@ func TestReentry(t *testing.T) {
 		fresh := w.takeIn(context.WithoutCancel(ctx), a.Mutex("x").TryLock)
 		isTrue(t, fresh.EntryPath() != h.EntryPath(), "entered again after the end")
 		w.finish(fresh, y)
-	})
-}
-
-func TestLostError(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		h := w.lock(w.dial("a"), "x")
-		w.kill("a")
-		w.end(h).wait()
-		var lost *lock.LostError
-		if !errors.As(h.Err(), &lost) || lost.Lock != "x" || lost.Entry != h.EntryPath() || lost.Token != h.Token() || lost.Why != lock.ErrExpired {
-			t.Errorf("%#v", h.Err())
-		}
-		isTrue(t, !errors.Is(h.Err(), lock.ErrRemoved) && !errors.Is(h.Err(), lock.ErrUnlocked), "%v is too much", h.Err())
-		mustSay(t, h.Err(), `lock "x"`, "hold was lost", "lease expired", h.EntryPath(), h.Token().String())
-		mustBe(t, context.Cause(h.Context()), lock.ErrLost, lock.ErrExpired)
 	})
 }
 

@@ -45,6 +45,15 @@ func (o *observed) take() (events []lock.Event, values []any) {
 	return events, values
 }
 
+// these returns the events since the last call, which must be of these kinds.
+func (w *world) these(o *observed, kinds ...lock.EventKind) (events []lock.Event, values []any) {
+	w.Helper()
+	events, values = o.take()
+	same := slices.EqualFunc(events, kinds, func(e lock.Event, k lock.EventKind) bool { return e.Kind == k })
+	mustBeTrue(w, same, "told %+v, want %v", events, kinds)
+	return events, values
+}
+
 // tell returns the events since its last call, each as the function says it.
 func (o *observed) tell(say func(e lock.Event, value any) string) string {
 	events, values := o.take()
@@ -91,26 +100,20 @@ func TestObserver(t *testing.T) {
 
 		time.Sleep(2 * ttl)
 		w.unlock(first)
-		events, values = seen.take()
-		if want := 2 * ttl; len(events) != 1 || events[0].Kind != lock.EventReleased || events[0].Held < want || events[0].Held > want+time.Second || events[0].Reason != nil || values[0] != "mine" {
-			t.Errorf("told %+v, with %v", events, values)
-		}
+		events, values = w.these(seen, lock.EventReleased)
+		inRange(t, "held for", events[0].Held, 2*ttl, 2*ttl+time.Second)
+		isTrue(t, events[0].Reason == nil && values[0] == "mine", "told %+v, with %v", events, values)
 
 		// A wait that succeeds, and a wait that is given up.
 		theirs := w.lock(b, "x")
 		waits := w.queue(context.WithValue(w.ctx, key{}, "waiter"), a, "x")
-		events, values = seen.take()
-		if len(events) != 1 || events[0].Kind != lock.EventWaiting || events[0].Policy != "default" || values[0] != "waiter" {
-			t.Errorf("told %+v, with %v", events, values)
-		}
+		events, values = w.these(seen, lock.EventWaiting)
+		isTrue(t, events[0].Policy == "default" && values[0] == "waiter", "told %+v, with %v", events, values)
 		gaveUp := w.limited(ttl)
 		<-w.queue(gaveUp, a, "x")
 		w.unlock(theirs)
 		h := w.await(waits).hold
-		events, _ = seen.take()
-		if len(events) != 3 || events[0].Kind != lock.EventWaiting || events[1].Kind != lock.EventWithdrawn || events[2].Kind != lock.EventAcquired {
-			t.Fatalf("told %+v", events)
-		}
+		events, _ = w.these(seen, lock.EventWaiting, lock.EventWithdrawn, lock.EventAcquired)
 		if withdrawn, acquired := events[1], events[2]; withdrawn.Waited < ttl-time.Second || withdrawn.Waited > ttl+time.Second || !withdrawn.Queued ||
 			acquired.Waited <= withdrawn.Waited || !acquired.Queued || acquired.Entry != h.EntryPath() {
 			t.Errorf("told %+v, %+v", withdrawn, acquired)
@@ -133,9 +136,8 @@ func TestObserver(t *testing.T) {
 		w.StepClock(time.Hour)
 		w.until("the step is seen", func() bool { return a.Stats().Displacements > 0 })
 		settle()
-		if events, _ := seen.take(); len(events) != 1 || events[0].Kind != lock.EventDisplaced || (events[0].By-time.Hour).Abs() > time.Second {
-			t.Errorf("told %+v", events)
-		}
+		events, _ = w.these(seen, lock.EventDisplaced)
+		atMost(t, "the step is told wrongly by", (events[0].By - time.Hour).Abs(), time.Second)
 		w.close(a)
 		w.says(seen, "lost z closed")
 		if want := "acquired jobs/1, released jobs/1, waiting x, waiting x, withdrawn x, acquired x, released x, acquired y, at risk y max_hold, lost y max_hold, waiting z, purged z, acquired z, displaced, lost z closed"; too.say() != want {
@@ -251,10 +253,8 @@ func TestObserverOfOneCall(t *testing.T) {
 		}
 		w.unlock(h)
 		h = w.await(ch).hold
-		events, _ := seen.take()
-		if len(events) != 2 || events[0].Kind != lock.EventWaiting || events[1].Kind != lock.EventAcquired || events[1].Waited < 3*ttl || !events[1].Queued || events[1].Entry != h.EntryPath() {
-			t.Errorf("told %+v", events)
-		}
+		events, _ := w.these(seen, lock.EventWaiting, lock.EventAcquired)
+		isTrue(t, events[1].Waited >= 3*ttl && events[1].Queued && events[1].Entry == h.EntryPath(), "told %+v", events)
 		w.unlock(h)
 	})
 }
@@ -275,7 +275,8 @@ func (w *world) warned(h *lock.Hold) time.Duration {
 
 // TestHoldAtRisk: if renewals fail, each handle of the hold is at risk when half of the lease is
 // left. After a successful renewal the hold is safe, and can become at risk again. A warning that was not
-// received is withdrawn when the hold is safe again or lost.
+// received is withdrawn when the hold is safe again or lost. The error of the loss names the lock, its entry and
+// the token.
 func TestHoldAtRisk(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -310,8 +311,15 @@ func TestHoldAtRisk(t *testing.T) {
 		isTrue(t, again.AtRisk() == nil, "a handle that was given back waits for warnings")
 		w.says(seen, "acquired x, at risk x expired, at risk x expired, at risk x expired, at risk x expired, lost x expired")
 		fails(t, a.Check(), lock.ErrUnavailable, "last failure: dial tcp")
-		mustBe(t, h.Unlock(), lock.ErrLost)
 		isTrue(t, strings.Contains(w.logged(), "hold at risk"), "the log does not tell")
+
+		var lost *lock.LostError
+		why := h.Err()
+		isTrue(t, errors.As(why, &lost) && lost.Lock == "x" && lost.Entry == h.EntryPath() && lost.Token == h.Token() && lost.Why == lock.ErrExpired, "%#v", why)
+		isTrue(t, !errors.Is(why, lock.ErrRemoved) && !errors.Is(why, lock.ErrUnlocked), "%v is too much", why)
+		mustSay(t, why, `lock "x"`, "hold was lost", "lease expired", h.EntryPath(), h.Token().String())
+		mustBe(t, context.Cause(h.Context()), lock.ErrLost, lock.ErrExpired)
+		mustBe(t, h.Unlock(), lock.ErrLost)
 	})
 }
 
@@ -437,15 +445,12 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 		time.Sleep(time.Second)
 		cancel()
 		mustBe(t, w.outcome(third).err, context.Canceled)
-		events, _ := seen.take()
-		if len(events) != 1 || events[0].Kind != lock.EventWithdrawn || events[0].Waited < time.Second || !events[0].Queued || events[0].Entry != "" || events[0].Policy != "default" || events[0].Lock != "x" {
-			t.Errorf("told %+v", events)
-		}
+		events, _ := w.these(seen, lock.EventWithdrawn)
+		gone := events[0]
+		isTrue(t, gone.Waited >= time.Second && gone.Queued && gone.Entry == "" && gone.Policy == "default" && gone.Lock == "x", "told %+v", gone)
 		h = w.pass(h, second)
-		events, _ = seen.take()
-		if len(events) != 2 || events[0].Kind != lock.EventReleased || events[1].Kind != lock.EventAcquired || !events[1].Queued || events[1].Waited < time.Second || events[1].Token != h.Token() {
-			t.Errorf("told %+v", events)
-		}
+		events, _ = w.these(seen, lock.EventReleased, lock.EventAcquired)
+		isTrue(t, events[1].Queued && events[1].Waited >= time.Second && events[1].Token == h.Token(), "told %+v", events)
 		w.unlock(h)
 		w.diary(seen, "2nd released")
 
@@ -500,15 +505,14 @@ func TestObserverOfReadersTogether(t *testing.T) {
 		w.unlock(theirs)
 		holds := w.expectEach(readers...)
 		settle()
-		events, values := seen.take()
+		events, values := w.these(seen, lock.EventAcquired, lock.EventAcquired, lock.EventAcquired)
 		told := map[any]lock.Event{}
 		for i, e := range events {
 			told[values[i]] = e
 		}
 		for i, who := range []string{"1st", "2nd", "3rd"} {
-			if e := told[who]; len(events) != 3 || e.Kind != lock.EventAcquired || !e.Queued || e.Token != holds[i].Token() || e.Entry != holds[i].EntryPath() {
-				t.Errorf("%s, with token %v, is told of %+v", who, holds[i].Token(), events)
-			}
+			e := told[who]
+			isTrue(t, e.Queued && e.Token == holds[i].Token() && e.Entry == holds[i].EntryPath(), "%s, with token %v, is told of %+v", who, holds[i].Token(), events)
 		}
 		isTrue(t, a.Stats().Holds == 3 && a.Stats().Waiters == 0, "three have the entry; stats %+v", a.Stats())
 		again := w.takeIn(holds[1].Context(), a.RWMutex("x").RLock)
@@ -517,10 +521,8 @@ func TestObserverOfReadersTogether(t *testing.T) {
 		w.unlock(holds[1])
 		w.diary(seen, "")
 		w.unlock(again)
-		events, values = seen.take()
-		if len(events) != 1 || events[0].Kind != lock.EventReleased || values[0] != "2nd" || events[0].Token != holds[1].Token() || events[0].Held < ttl {
-			t.Errorf("told %+v, with %v", events, values)
-		}
+		events, values = w.these(seen, lock.EventReleased)
+		isTrue(t, values[0] == "2nd" && events[0].Token == holds[1].Token() && events[0].Held >= ttl, "told %+v, with %v", events, values)
 		equal(t, "holds", a.Stats().Holds, 2)
 		w.kill("a")
 		<-holds[0].Context().Done()

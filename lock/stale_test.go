@@ -165,28 +165,6 @@ func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	})
 }
 
-// TestStaleFollower: a waiter that is connected to a member that lags behind does not enter while
-// the lock is held.
-func TestStaleFollower(t *testing.T) {
-	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		at, late, lag := w.behind("a")
-		lag()
-		for range 3 {
-			h := w.lock(at[0], "x")
-			ended, ch := w.end(h), w.join("x", late.Mutex("x").Lock)
-			w.ExpireLabel("late")
-			time.Sleep(5 * time.Second)
-			w.alive(h)
-			w.waits(ch)
-			w.unlock(h)
-			got := w.await(ch)
-			w.inTurn(ended, got)
-			w.unlock(got.hold)
-		}
-		w.empty()
-	})
-}
-
 // TestStaleReadOfNewSession: a session may begin on a server that lags behind all that the waiter
 // has seen (localSessionsEnabled), where the entry ahead does not exist yet. The waiter does not
 // enter because of a read from that server.

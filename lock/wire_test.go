@@ -257,16 +257,18 @@ func TestWire(t *testing.T) {
 		s.after(5*time.Second, "a second later: a deletes the parent, if it is empty")
 		s.nodes()
 	})
-	wire(t, "handoff", "A contended lock: b waits for a. The lone holder has gone, so b enters without a list.", func(s *transcript) {
-		a, b := s.client("a"), s.client("b")
+	wire(t, "handoff", "A contended lock: b waits for a, and c for b. The lone holder has gone, so b enters without a list; c hears nothing of that.", func(s *transcript) {
+		a, b, c := s.client("a"), s.client("b"), s.client("c")
 		var h *lock.Hold
-		var next <-chan taken
+		var next, last <-chan taken
 		s.step("a locks x", func() { h = s.lock(a, "x") })
 		s.step("b locks x, which it believes to be free. It reads the parent, and joins. Three children: the entry before its own holds the lock alone", func() { next = s.queue(s.ctx, b, "x") })
+		s.step("c locks x, too. It waits for b's entry alone", func() { last = s.queue(s.ctx, c, "x") })
 		s.nodes()
 		s.step("a unlocks. It may not delete the parent, which b has written, so only the entry goes; b enters", func() { h = s.pass(h, next) })
-		s.after(10*time.Millisecond, "300 µs after the grant b records it")
-		s.step("b unlocks", func() { s.unlock(h) })
+		s.after(10*time.Millisecond, "300 µs after the grant b records it, and c reads that")
+		s.step("b unlocks, and c enters", func() { h = s.pass(h, last) })
+		s.step("c unlocks", func() { s.unlock(h) })
 		s.after(5*time.Second, "a second after its unlock, each client deletes the parent if only the anchor is left")
 		s.nodes()
 	})
