@@ -22,69 +22,28 @@ import (
 // delete below it. If the client crashes, the guard goes with the session.
 func (c *contender) claim(ctx context.Context) (p parent, err error) {
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		if _, _, err := c.readUnclaimed(ctx); err != nil {
-			return c.unclaimable(ctx, &p, err)
+		if p, err = c.readParentSynced(ctx); err != nil {
+			return zkconn.Final(err)
+		} else if p.state != unknown {
+			return nil
 		}
-		p = parent{state: present, kind: c.Kind, generation: c.newID()}
-		guard := anchorPath(c.parent, p.generation)
+		generation := c.newID()
+		guard := anchorPath(c.parent, generation)
 		if err := c.createGuard(ctx, guard); err != nil {
 			return err
 		}
-		err := c.replaceGuard(ctx, guard, &p)
-		if err != nil {
-			c.removeGuard(guard)
-			return c.unclaimable(ctx, &p, err)
+		if p, err = c.readParentSynced(ctx); err != nil {
+			err = zkconn.Final(err)
+		} else if p.state == unknown {
+			if p, err = c.replaceGuard(ctx, guard, generation, p); err == nil {
+				c.lock.believe(p)
+				return nil
+			}
 		}
-		c.lock.believe(p)
-		return nil
+		c.removeGuard(guard)
+		return err
 	})
 	return p, err
-}
-
-// errClaimed is the error of a claim that another client, or a lost request of this one, has made
-// needless.
-var errClaimed = errors.New("the parent has an anchor, or has gone")
-
-// unclaimable handles an error of claim, and returns the error for Retry. After errClaimed it reads
-// the parent, and sets p.
-func (c *contender) unclaimable(ctx context.Context, p *parent, err error) error {
-	if !errors.Is(err, errClaimed) {
-		return err
-	}
-	if *p, err = c.readParent(ctx); err != nil {
-		return zkconn.Final(err)
-	}
-	if p.state == unknown {
-		return zkconn.Later(errClaimed)
-	}
-	return nil
-}
-
-// readUnclaimed reads a parent that has no generation, or lacks its anchor. It fails with errClaimed
-// if the parent has both, or has gone.
-func (c *contender) readUnclaimed(ctx context.Context) (n zkconn.Node, data znode.Parent, err error) {
-	n, err = c.Conn.GetSynced(ctx, c.parent)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return n, data, errClaimed
-	case errors.Is(err, zk.ErrNoAuth):
-		err = denied("read", c.parent)
-	}
-	if err == nil {
-		data, err = c.check(n)
-	}
-	if err != nil {
-		return n, data, zkconn.Final(err)
-	}
-	if data.Generation == "" {
-		return n, data, nil
-	}
-	if _, err := c.Conn.GetSynced(ctx, anchorPath(c.parent, data.Generation)); err == nil {
-		return n, data, errClaimed
-	} else if !errors.Is(err, zk.ErrNoNode) {
-		return n, data, zkconn.Final(err)
-	}
-	return n, data, nil
 }
 
 // createGuard creates the guard. If an ACL forbids to delete the guard again, the server refuses the
@@ -104,27 +63,23 @@ func (c *contender) createGuard(ctx context.Context, guard string) error {
 	return err
 }
 
-// replaceGuard replaces the guard by the anchor, and writes the parent; p gets the result.
-func (c *contender) replaceGuard(ctx context.Context, guard string, p *parent) error {
-	n, data, err := c.readUnclaimed(ctx)
-	if err != nil {
-		return err
-	}
-	p.adopted = data.Adopted || len(n.Data) == 0
-	p.anchor.Permits = c.Capacity
+// replaceGuard replaces the guard by the anchor, and writes the parent, which was found without one. It
+// returns the belief about the parent.
+func (c *contender) replaceGuard(ctx context.Context, guard, generation string, found parent) (parent, error) {
+	p := parent{state: present, kind: c.Kind, generation: generation, adopted: found.adopted, anchor: znode.AnchorData{Permits: c.Capacity}}
 	ops := []any{
 		&zk.DeleteRequest{Path: guard, Version: -1},
 		&zk.CreateRequest{Path: guard, Data: p.anchor.Encode(), Acl: c.anchorACL},
-		&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: n.Stat.Version},
+		&zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: found.version},
 	}
 	replies, err := c.send(ctx, ops...)
 	switch op, cause := zkconn.RefusedOp(err); {
 	case err == nil:
 		p.version, p.created, p.session = replies[2].Stat.Version, znode.Stat(*replies[2].Stat).Counter(), c.Conn.Session()
 	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrBadVersion): // the session has ended, or another client was quicker
-		return zkconn.Later(err)
+		return p, zkconn.Later(err)
 	case op >= 0:
-		return cmp.Or(unusable(c.parent, ops[op], cause), err)
+		return p, cmp.Or(unusable(c.parent, ops[op], cause), err)
 	}
-	return err
+	return p, err
 }

@@ -137,11 +137,9 @@ type joiner struct {
 	e *Entry   // its entry; nil: none
 	p position // of the entry, when it joined
 
-	belief     parent // about the lock's parent; the attempt uses it
-	d          *draft // the attempt
-	lastRead   string // generation that the last read has shown
-	anchorless string // generation that was read, but whose anchor a join did not find
-	denied     bool   // an ACL forbids to create the parent
+	belief parent // about the lock's parent; the attempt uses it
+	d      *draft // the attempt
+	denied bool   // an ACL forbids to create the parent
 
 	guard   string // path of its guard, see makeGuard; "": none
 	guarded bool   // the guard exists, as far as is known: the next attempt deletes it
@@ -162,7 +160,7 @@ func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 // gone.
 func (a *all) join(ctx context.Context) error {
 	for _, j := range a.each {
-		j.p, j.own, j.lastRead, j.anchorless, j.denied = position{}, znode.Name{}, "", "", false
+		j.p, j.own, j.anchorless, j.denied = position{}, znode.Name{}, "", false
 	}
 	a.refusals = 0
 	defer a.unguard()
@@ -260,7 +258,6 @@ func (j *joiner) know(ctx context.Context) error {
 		if p, err = j.readParent(ctx); err != nil {
 			return err
 		}
-		j.lastRead = p.generation
 	}
 	if p.state == unknown || p.state == present && p.generation == j.anchorless {
 		var err error
@@ -340,8 +337,8 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	case d.parent.state == absent && is(zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL of this client's nodes excludes this client: WithACL does not fit its credentials", zkconn.ErrDenied))
 	case is(zk.ErrNoNode), is(zk.ErrNodeExists), is(zk.ErrBadVersion):
-		if d.parent.state == present && op == 0 && is(zk.ErrNoNode) && d.parent.generation == j.lastRead {
-			j.anchorless = j.lastRead
+		if d.parent.state == present && op == 0 && is(zk.ErrNoNode) {
+			j.anchorless = d.parent.generation
 		}
 		var shared uint8
 		if op == last && is(zk.ErrBadVersion) { // most likely another client has joined

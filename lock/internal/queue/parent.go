@@ -52,9 +52,9 @@ func (p *parent) data() []byte {
 
 func anchorPath(parent, generation string) string { return parent + "/" + znode.Anchor(generation) }
 
-// readParent reads the parent and, for a semaphore, the anchor. It records the result as the lock's
-// belief, unless the state is unknown. The state is unknown if the parent has no generation, or if
-// a semaphore's anchor is missing; then the next join claims the parent. readParent fails if this
+// readParent reads the parent and, for a semaphore or if a join has not found it, the anchor. It records
+// the result as the lock's belief, unless the state is unknown. The state is unknown if the parent has no
+// generation, or if that anchor is missing; then the next join claims the parent. readParent fails if this
 // contender cannot use the parent, or if a read fails.
 func (v *view) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {
@@ -79,11 +79,13 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 			p.shared = sharedFor
 		}
 		if data.Generation == "" {
-			return parent{state: unknown}, nil
+			p.state = unknown
+			return p, nil
 		}
 		switch err := v.readAnchor(ctx, &p); {
 		case errors.Is(err, zk.ErrNoNode) && again:
-			return parent{state: unknown}, nil
+			p.state = unknown
+			return p, nil
 		case errors.Is(err, zk.ErrNoNode): // perhaps the parent was deleted and created again between the two reads
 			continue
 		case err != nil:
@@ -94,8 +96,13 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 	}
 }
 
-// check decodes the data of a parent. The generation of an ancestor of locks is "". The error says
-// why this contender cannot use the parent.
+// readParentSynced is readParent on a server that has caught up with the leader.
+func (v *view) readParentSynced(ctx context.Context) (parent, error) {
+	return zkconn.Synced(ctx, v.Conn, v.parent, func() (parent, error) { return v.readParent(ctx) })
+}
+
+// check decodes the data of a parent. The generation of an ancestor of locks is "". A node without data
+// is adopted. The error says why this contender cannot use the parent.
 func (v *view) check(n zkconn.Node) (znode.Parent, error) {
 	if n.Stat.EphemeralOwner != 0 {
 		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, v.parent)
@@ -111,6 +118,7 @@ func (v *view) check(n zkconn.Node) (znode.Parent, error) {
 	case data.Kind == znode.Dir:
 		data.Generation = ""
 	}
+	data.Adopted = data.Adopted || len(n.Data) == 0
 	return data, nil
 }
 

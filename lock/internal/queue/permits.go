@@ -185,10 +185,8 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 	name, _ := znode.Parse(w.p.predecessor)
 	settled := w.settled()
 	s, err := w.assess(ctx, name, true, w.prove)
-	if errors.Is(err, zk.ErrNoNode) {
-		return w.missing(ctx, settled())
-	} else if err != nil {
-		return w.unread(ctx, name, false, err)
+	if err != nil {
+		return w.unread(ctx, name, settled(), err)
 	}
 	w.clear(s)
 	switch {
@@ -206,10 +204,8 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 		var left <-chan zk.Event // watch on the target
 		if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
 			_, left, err = w.Conn.Watch(ctx, w.path(target))
-			if errors.Is(err, zk.ErrNoNode) {
-				return w.missing(ctx, settled())
-			} else if err != nil && !errors.Is(err, zk.ErrNoAuth) { // if an ACL hides the target, watch only the predecessor
-				return err
+			if err != nil && !errors.Is(err, zk.ErrNoAuth) { // if an ACL hides the target, watch only the predecessor
+				return w.unread(ctx, target, settled(), err)
 			}
 		}
 		again, err := w.awaitChange(ctx, max(0, time.Until(until)), s.changed, left)
@@ -225,16 +221,6 @@ func (counted) follow(ctx context.Context, w *waiter) error {
 			return nil
 		}
 	}
-}
-
-// missing handles a read that has not shown the predecessor or the target: there may be room, so list, if
-// the read was settled.
-func (w *waiter) missing(ctx context.Context, settled bool) error {
-	if !settled {
-		return w.settle(ctx)
-	}
-	w.p = position{}
-	return nil
 }
 
 // followHolders is for a waiter that is the first one, or probably so. It lists, and watches the

@@ -35,7 +35,7 @@ func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 
 func (c *contender) resize(ctx context.Context, to int32) error {
 	// A server that lags behind may show an older number.
-	known, err := zkconn.Synced(ctx, c.Conn, c.parent, func() (parent, error) { return c.readParent(ctx) })
+	known, err := c.readParentSynced(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,9 +115,10 @@ func (p *parent) checkAnchor(path string) *zk.CheckVersionRequest {
 }
 
 // readAnchor reads a semaphore's number of permits into p. It fails with zk.ErrNoNode if there is no
-// anchor, and if the number does not fit the request.
+// anchor, and if the number does not fit the request. The anchor of another lock has nothing to read, so
+// it is read only if a join has not found it.
 func (v *view) readAnchor(ctx context.Context, p *parent) error {
-	if p.kind != znode.Semaphore {
+	if p.kind != znode.Semaphore && p.generation != v.anchorless {
 		return nil
 	}
 	n, err := v.Conn.Get(ctx, anchorPath(v.parent, p.generation))
@@ -125,6 +126,9 @@ func (v *view) readAnchor(ctx context.Context, p *parent) error {
 		return denied("read the anchor below", v.parent)
 	} else if err != nil {
 		return err
+	}
+	if p.kind != znode.Semaphore {
+		return nil
 	}
 	a, err := znode.DecodeAnchor(n.Data)
 	if err != nil {

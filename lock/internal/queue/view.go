@@ -27,6 +27,8 @@ type view struct {
 	counter int32           // of the parent, when it was last listed: the sequence of the next entry
 	copied  map[string]bool // copied entries, by name, see copiedFirst
 
+	anchorless string // generation whose anchor a join has not found
+
 	resizing int32  // number of permits when a resize began; 0: no resize
 	checked  string // generation whose number of permits was checked, and is not checked again; or anyGeneration
 	immune   int32  // as a candidate, it does not yield to priorities up to this one

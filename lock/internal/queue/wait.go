@@ -117,7 +117,7 @@ func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return w.e.Refresh(ctx)
 }
 
-// unread handles the error of a read of the predecessor. If the predecessor has gone, it changes
+// unread handles the error of a read of the predecessor, or of the target. If that has gone, it changes
 // the position. If an ACL hides the predecessor, a try gets a Blocked, and a waiter pauses for
 // pollEvery. It returns any other error.
 func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err error) error {
