@@ -344,14 +344,6 @@ func (e *Entry) notify() {
 	}
 }
 
-// Pause waits for d. If the entry or ctx ends first, it returns the reason.
-func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
-	limit, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	_ = e.await(limit, func() bool { return e.state == Ended })
-	return cmp.Or(e.Err(), zkconn.ContextError(ctx))
-}
-
 // Context returns the context of the hold. It ends when the entry ends, with the reason as its
 // cause. It carries the values given to Grant, and the values that with adds at the first call.
 // Later calls return the same context and do not call with.

@@ -211,9 +211,6 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	if e.Remaining() != 0 || e.tick(*now) != nil || e.Fresh(testSession) || e.Holds() > 0 {
 		t.Error("is still of use")
 	}
-	if err := e.Pause(t.Context(), 0); err != first {
-		t.Errorf("pause: %v", err)
-	}
 	if _, err := e.Watch(); err != first {
 		t.Errorf("watch: %v", err)
 	}

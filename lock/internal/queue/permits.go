@@ -282,13 +282,8 @@ func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged 
 	}
 	for some := range slices.Chunk(due, readAtOnce) {
 		dead, err := w.purgeAmong(ctx, some)
-		switch {
-		case purgeDenied(err): // some may have been deleted
-			w.warnDenied(dead, err)
-			_, err = w.awaitChange(ctx, pollEvery, nil, changed)
-			return true, err
-		case err != nil:
-			return true, w.notPurged(ctx, dead, err)
+		if err != nil { // some may have been deleted
+			return true, w.notPurged(ctx, dead, err, changed)
 		}
 		if purged = purged || len(dead) > 0; zkconn.Fired(changed) {
 			break

@@ -51,7 +51,7 @@ func (w *waiter) purgeAhead(ctx context.Context) error {
 	}
 	w.p = position{}
 	if err := w.deleteExpired(ctx, dead); err != nil {
-		return w.notPurged(ctx, dead, err)
+		return w.notPurged(ctx, dead, err, nil)
 	}
 	if settled() {
 		return kindOf(w.Kind).inList(ctx, w, names, self, settled)
@@ -65,21 +65,23 @@ func (w *waiter) purge(ctx context.Context, dead ...*sighting) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	return w.notPurged(ctx, dead, w.deleteEach(ctx, dead))
+	return w.notPurged(ctx, dead, w.deleteEach(ctx, dead), nil)
 }
 
 // notPurged handles the error of a purge of those entries. If the purge was denied, a try returns err,
-// and a waiter pauses for pollEvery, because another client may be allowed to purge. After any other
-// error it pauses for 50 ms; the caller then reads again.
-func (w *waiter) notPurged(ctx context.Context, dead []*sighting, err error) error {
+// and a waiter waits for pollEvery, because another client may be allowed to purge. After any other error
+// it waits for 50 ms; the caller then reads again. changed ends the wait; nil: nothing does.
+func (w *waiter) notPurged(ctx context.Context, dead []*sighting, err error, changed <-chan zk.Event) error {
+	wait := 50 * time.Millisecond
 	switch {
 	case err == nil, purgeDenied(err) && w.trying:
 		return err
 	case purgeDenied(err):
 		w.warnDenied(dead, err)
-		return w.e.Pause(ctx, pollEvery)
+		wait = pollEvery
 	}
-	return w.e.Pause(ctx, 50*time.Millisecond)
+	_, err = w.awaitChange(ctx, wait, nil, changed)
+	return err
 }
 
 // purgeDenied reports whether a purge has failed because this client cannot delete the entries.

@@ -55,17 +55,16 @@ func (j *joiner) collided(ctx context.Context, d *draft) error {
 
 // rollover waits until a parent whose counter is at its end has been deleted: the next parent
 // counts from 0 again. The contender's entry e leaves first; nil: it has none. The generation is
-// that of the parent; "": unknown. rollover purges expired entries; if there are no contenders, it
+// that of the parent. rollover purges expired entries; if there are no contenders, it
 // deletes the parent. A try does not wait: if there are contenders after one purge, or the first
 // attempt to delete the parent changes nothing, it fails with a Blocked. If there are other nodes below
-// the parent, it fails with ErrExhausted. The wait also ends if
-// another client or program has created the parent again, or if the parent is not adopted yet.
+// the parent, it fails with ErrExhausted. The wait also ends if another client or program has created
+// the parent again, or has written other data there.
 func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) error {
 	j.Log.Info().Str("lock", j.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!j.trying || j.Leave(ctx, e) != nil) {
 		e.Remove()
 	}
-	var czxid int64 // of the parent at the last read; 0: none yet
 	for purged, deleted := false, false; ; purged = true {
 		n, changed, err := j.Conn.Watch(ctx, j.parent)
 		switch {
@@ -77,12 +76,10 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 		case err != nil:
 			return err
 		}
-		now := znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation
-		if czxid != 0 && n.Stat.Czxid != czxid || generation != "" && now != generation {
+		if znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation != generation {
 			j.lock.believe(parent{state: unknown})
 			return nil
 		}
-		czxid = n.Stat.Czxid
 		names, err := j.list(ctx, false)
 		if err != nil {
 			return err
@@ -95,9 +92,6 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 		}
 		deleted = len(names) == 0
 		switch {
-		case deleted && now == "":
-			j.lock.believe(parent{state: unknown}) // the next join claims the parent
-			return nil
 		case deleted:
 			if err := j.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err

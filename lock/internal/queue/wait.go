@@ -133,7 +133,7 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 			return &Blocked{Path: w.path(name)}
 		}
 		w.p = position{}
-		return w.e.Pause(ctx, pollEvery)
+		_, err = w.awaitChange(ctx, pollEvery, nil, nil)
 	}
 	return err
 }
