@@ -20,102 +20,82 @@ type entrant struct {
 //   - a member's share is its exact weighted share, rounded up or down;
 //   - no other such result moves fewer shards;
 //   - a fresh member gets shards without an owner up to its share, but takes at most a quarter of
-//     its share from other members. The other members share the rest.
+//     its share from other members, which keep the rest until it is fresh no more.
 //
 // Without members no shard has an owner.
 func assign(owners []string, members []entrant) []string {
 	members = slices.SortedFunc(slices.Values(members), func(a, b entrant) int { return cmp.Compare(a.id, b.id) })
-	index, have, free := map[string]int{}, make([]int, len(members)), len(owners)
+	index, have := map[string]int{}, make([]int, len(members))
 	for m, e := range members {
 		index[e.id] = m
 	}
 	for _, owner := range owners {
 		if m, ok := index[owner]; ok {
 			have[m]++
-			free--
 		}
 	}
-	shares := divide(len(owners), have, free, members)
-	next := make([]string, len(owners))
+	shares := divide(len(owners), members, have)
+	next, left := make([]string, len(owners)), slices.Clone(shares)
 	for i, owner := range owners { // an owner of more than its share keeps the first ones
-		if m, ok := index[owner]; ok && shares[m] > 0 {
+		if m, ok := index[owner]; ok && left[m] > 0 {
 			next[i] = owner
-			shares[m]--
+			left[m]--
 		}
 	}
 	m := 0
-	for i := range next {
-		for m < len(members) && shares[m] == 0 {
-			m++
-		}
-		if next[i] == "" && m < len(members) {
+	for i := range next { // the others get one after the other, in turn
+		if next[i] == "" && len(members) > 0 {
+			for ; left[m] == 0; m = (m + 1) % len(members) {
+			}
 			next[i] = members[m].id
-			shares[m]--
+			left[m]--
+			m = (m + 1) % len(members)
+		}
+	}
+	for m, e := range members {
+		var taken []int // from other members
+		for i, owner := range owners {
+			if _, lives := index[owner]; e.fresh && lives && owner != e.id && next[i] == e.id {
+				taken = append(taken, i)
+			}
+		}
+		most := (shares[m]+3)/4 - (shares[m] - len(taken))
+		for n, i := range taken {
+			if n%4 != 0 || n/4 >= most { // so it takes from all of them alike
+				next[i] = owners[i]
+			}
 		}
 	}
 	return next
 }
 
-// divide returns how many of n shards each member is to have. Of these it has some, and free ones have no
-// owner.
-func divide(n int, have []int, free int, members []entrant) []int {
-	weights, fresh := make([]int, len(members)), make([]int, len(members))
+// divide divides n shards by the members' weights. Each share is rounded up or down, so that members that
+// have more lose as little as possible.
+func divide(n int, members []entrant, have []int) []int {
+	total, left := 0, n
+	for _, e := range members {
+		total += e.weight
+	}
+	shares := make([]int, len(members))
+	var up []int // shares that may be rounded up
 	for m, e := range members {
-		if weights[m] = e.weight; e.fresh {
-			fresh[m] = e.weight
-		}
-	}
-	shares, ofFree := apportion(n, weights, have), apportion(free, fresh, have)
-	limits, rest, others := slices.Clone(shares), n, false
-	for m, e := range members {
-		if limit := max(have[m]+ofFree[m], (shares[m]+3)/4); e.fresh && limit < shares[m] {
-			limits[m], weights[m] = limit, 0
-			rest -= limit
-		} else {
-			others = true
-		}
-	}
-	if !others {
-		return shares
-	}
-	for m, share := range apportion(rest, weights, have) {
-		if weights[m] > 0 {
-			limits[m] = share
-		}
-	}
-	return limits
-}
-
-// apportion divides n by the weights. Each part is rounded up or down, so that large owners
-// lose as little as possible. If all weights are 0, all parts are 0.
-func apportion(n int, weights, have []int) []int {
-	parts, total := make([]int, len(weights)), 0
-	for _, w := range weights {
-		total += w
-	}
-	if total == 0 {
-		return parts
-	}
-	left := n
-	var up []int // parts that may be rounded up
-	for m, w := range weights {
-		parts[m] = n * w / total
-		left -= parts[m]
-		if n*w%total != 0 {
+		shares[m] = n * e.weight / total
+		left -= shares[m]
+		if n*e.weight%total != 0 {
 			up = append(up, m)
 		}
 	}
 	keeps := func(m int) int {
-		if have[m] > parts[m] {
+		if have[m] > shares[m] {
 			return 0
 		}
 		return 1
 	}
 	slices.SortStableFunc(up, func(a, b int) int {
-		return cmp.Or(keeps(a)-keeps(b), cmp.Compare(n*weights[b]%total, n*weights[a]%total))
+		return cmp.Or(keeps(a)-keeps(b), cmp.Compare(n*members[b].weight%total, n*members[a].weight%total))
 	})
-	for _, m := range up[:left] {
-		parts[m]++
+	for _, m := range up[:min(left, len(up))] { // without members all are left
+		shares[m]++
 	}
-	return parts
+	return shares
 }

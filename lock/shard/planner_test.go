@@ -57,7 +57,7 @@ func TestWhenToPlan(t *testing.T) {
 	s := newScript(12)
 	s.play(t, 0, 3, "a", nil)
 	s.play(t, 3, 20, "ab", map[int]string{8: "[a:6 b:6]"}) // five seconds after the last change
-	s.play(t, 20, 40, "abc", map[int]string{25: "[a:6 b:5 c:1]", 35: "[a:4 b:4 c:4]"})
+	s.play(t, 20, 40, "abc", map[int]string{25: "[a:5 b:6 c:1]", 35: "[a:4 b:4 c:4]"})
 	s.play(t, 40, 60, "ab", map[int]string{45: "[a:6 b:6]"})
 	for second := range 16 { // a change each second: 15 seconds after the first
 		members := []string{"ab", "abc"}[second%2]
@@ -69,7 +69,7 @@ func TestWhenToPlan(t *testing.T) {
 	s.play(t, 0, 10, "ab", map[int]string{5: "[a:6 b:6]"})
 	s.play(t, 10, 13, "abc", nil)
 	s.play(t, 13, 17, "ac", nil)
-	s.play(t, 17, 30, "acd", map[int]string{19: "[a:6 c:3 d:3]", 29: "[a:4 c:4 d:4]"}) // six seconds after b has left
+	s.play(t, 17, 30, "acd", map[int]string{19: "[a:6 c:2 d:4]", 29: "[a:4 c:4 d:4]"}) // six seconds after b has left
 }
 
 func TestExpiredMember(t *testing.T) {
@@ -79,7 +79,7 @@ func TestExpiredMember(t *testing.T) {
 		if got := s.at(second, "ab", "c"); got != "[a:6 b:6]" { // at once
 			t.Errorf("second %d: %q", second, got)
 		}
-		s.play(t, second+1, second+120, "abc", map[int]string{second + 1 + waits: "[a:6 b:5 c:1]", second + 11 + waits: "[a:4 b:4 c:4]"})
+		s.play(t, second+1, second+120, "abc", map[int]string{second + 1 + waits: "[a:5 b:6 c:1]", second + 11 + waits: "[a:4 b:4 c:4]"})
 	}
 	for second, waits := 300, 60; second < 3000; second, waits = second+waits+60, min(2*waits, 480) {
 		s.at(second, "ab", "c")
@@ -96,7 +96,7 @@ func TestExpiredMember(t *testing.T) {
 	}
 	s.at(4000, "ab", "c")
 	s.play(t, 4000, 4700, "ab", nil)
-	s.play(t, 4700, 4720, "abc", map[int]string{4705: "[a:6 b:5 c:1]", 4715: "[a:4 b:4 c:4]"}) // ten minutes later
+	s.play(t, 4700, 4720, "abc", map[int]string{4705: "[a:5 b:6 c:1]", 4715: "[a:4 b:4 c:4]"}) // ten minutes later
 	s = newScript(4)
 	s.play(t, 0, 6, "ab", map[int]string{5: "[a:2 b:2]"})
 	now := s.begun.Add(8 * time.Second) // b has panicked: it has left, and owns nothing

@@ -23,8 +23,7 @@ const (
 
 	maxPlan = 3500 // bytes of a plan's members and shards: they fit into an entry's metadata
 	idSize  = 8
-	format  = 1   // highest format of plans that this release reads, and the one that it writes
-	noOwner = 255 // the byte of -1, as slices.Index returns it: a shard without an owner
+	format  = 1 // highest format of plans that this release reads, and the one that it writes
 )
 
 // Room returns how many members a group of that many shards can have: a plan has eight bytes for
@@ -54,17 +53,21 @@ func newID() string { return strings.ToLower(rand.Text()[:idSize]) }
 // encode returns the value of a candidate; with the plan of a leader unless p is nil.
 func encode(r record, p *plan) string {
 	if p != nil {
-		numbers := make([]byte, len(p.owners))
-		for i, owner := range p.owners {
-			numbers[i] = byte(slices.Index(p.members, owner))
-		}
-		r.Plan = fmt.Sprintf("%d %d %s %x", format, p.at.Unix(), strings.Join(p.members, ""), numbers)
+		r.Plan = p.text()
 	}
 	value, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // numbers and strings can always be encoded
 	}
 	return string(value)
+}
+
+func (p *plan) text() string {
+	numbers := make([]byte, len(p.owners))
+	for i, owner := range p.owners {
+		numbers[i] = byte(slices.Index(p.members, owner))
+	}
+	return fmt.Sprintf("%d %d %s %x", format, p.at.Unix(), strings.Join(p.members, ""), numbers)
 }
 
 // decode parses the value of a candidate. The plan is nil if the value has none. If only the plan
@@ -89,25 +92,20 @@ func decodePlan(text string, shards int) (*plan, error) {
 	if v, err := strconv.Atoi(fields[0]); err == nil && v > format {
 		return nil, fmt.Errorf("the plan: %w: format %d, this one reads up to %d", znode.ErrNewer, v, format)
 	}
-	damaged := fmt.Errorf("the plan %.40q of %d shards is damaged", text, shards)
-	if len(fields) != 4 || fields[0] != strconv.Itoa(format) || len(fields[2])%idSize != 0 || len(fields[3]) != 2*shards {
-		return nil, damaged
-	}
-	at, err := strconv.ParseInt(fields[1], 10, 64)
-	numbers, err2 := hex.DecodeString(fields[3])
-	if err != nil || err2 != nil {
-		return nil, damaged
-	}
+	fields = append(fields, "", "", "")
+	at, _ := strconv.ParseInt(fields[1], 10, 64) // of damaged text the plan has another text, see below
+	numbers, _ := hex.DecodeString(fields[3])
 	p := &plan{at: time.Unix(at, 0), owners: make([]string, shards)}
 	for id := range slices.Chunk([]byte(fields[2]), idSize) {
 		p.members = append(p.members, string(id))
 	}
-	for i, m := range numbers {
-		if int(m) < len(p.members) {
+	for i, m := range numbers[:min(shards, len(numbers))] {
+		if int(m) < len(p.members) { // else it has none
 			p.owners[i] = p.members[m]
-		} else if m != noOwner {
-			return nil, fmt.Errorf("the plan's owner %d of shard %d is no member", m, i)
 		}
+	}
+	if p.text() != text || len(fields[2])%idSize != 0 {
+		return nil, fmt.Errorf("the plan %.40q of %d shards is damaged", text, shards)
 	}
 	return p, nil
 }
