@@ -248,10 +248,7 @@ func (g *Group) observe() error {
 				// waits, as the joins would.
 				_, _, _ = g.tree.Get(g.ctx, g.tree.Path(g.election.Name()))
 			}
-			g.mu.Lock()
-			g.plan = p
-			g.settle()
-			g.mu.Unlock()
+			g.change(func() { g.plan = p })
 		}
 	}
 	return nil // not reached: Observe ends with an error
@@ -264,19 +261,12 @@ func (g *Group) fail(err error) {
 }
 
 // release begins to give all shards back.
-func (g *Group) release() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.released = true
-	g.settle()
-}
+func (g *Group) release() { g.change(func() { g.released = true }) }
 
 // end leaves the group, when the campaign has ended: others take over, see settle, or the Handover ends.
 func (g *Group) end() {
 	defer time.AfterFunc(g.opts.Handover, g.release).Stop()
-	g.mu.Lock()
-	g.settle()
-	g.mu.Unlock()
+	g.change(func() {})
 	<-g.ctx.Done()
 	g.tasks.Wait()
 	close(g.done)

@@ -18,22 +18,18 @@ import (
 // candidacy keeps this member a candidate until it leaves.
 func (g *Group) candidacy() {
 	for g.campaign.Err() == nil {
-		err := g.persist(g.campaign, "no candidate for a moment", g.stand)
+		err := g.persist(g.campaign, "no candidate for a moment", func() error {
+			leadership, err := g.election.Campaign(g.campaign, encode(g.me, nil))
+			if err == nil {
+				err = g.lead(leadership)
+				_ = leadership.Resign() // the client logs an error; the entry then expires
+			}
+			return err
+		})
 		if err != nil && g.campaign.Err() == nil {
 			g.fail(err)
 		}
 	}
-}
-
-// stand waits until this member is elected, and leads.
-func (g *Group) stand() error {
-	leadership, err := g.election.Campaign(g.campaign, encode(g.me, nil))
-	if err != nil {
-		return err
-	}
-	err = g.lead(leadership)
-	_ = leadership.Resign() // the client logs an error; the entry then expires
-	return err
 }
 
 // persist calls f until it succeeds, its error is one that waiting cannot mend, or ctx ends.
@@ -58,25 +54,15 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// candidates returns the members among the live candidates of a group's election. It fails if there are
-// other candidates only: that is no group. One beside members must not end them.
-func candidates(ctx context.Context, election *lock.Election) (members []candidate, err error) {
-	all, err := election.Candidates(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range all {
-		r, p, foreign := decode(c.Value)
-		if r.ID != "" {
-			members = append(members, candidate{record: r, host: c.Owner + "@" + c.Host, plan: p, entry: c})
-		} else {
-			err = fmt.Errorf("election %q: candidate %s: %w: %w", election.Name(), c.Entry, lock.ErrForeign, foreign)
-		}
-	}
-	if len(members) > 0 {
-		err = nil
-	}
-	return members, err
+// leader is a member that leads, and what it knows of the candidates.
+type leader struct {
+	*Group
+	*planner
+	proclaim func(ctx context.Context, value string) error
+	children <-chan zk.Event // fires when a candidate has joined or left; nil: they are to be read
+	last     string          // path of the last one
+	silent   bool            // last was not renewed for two thirds of the TTL
+	again    time.Time       // when last is to be read again
 }
 
 // lead plans until the leadership ends, or this member has left.
@@ -84,70 +70,111 @@ func (g *Group) lead(l *lock.Leadership) error {
 	ctx, cancel := context.WithCancel(l.Context())
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
-	p := &planner{self: g.me.ID, third: l.Remaining() / 3}
-	var err error
-	if p.plan, err = g.lastPlan(ctx); err != nil {
-		return err
-	}
+	last, err := g.lastPlan(ctx)
+	leads := leader{Group: g, planner: newPlanner(g.me.ID, l.Remaining()/3, last), proclaim: l.Proclaim}
 	tick := time.NewTicker(stepEvery)
 	defer tick.Stop()
-	leaving := g.campaign.Done()
-	w := watch{third: p.third}
-	for {
-		if err := g.step(ctx, l, p, &w); err != nil && !mends(err) {
-			return err
-		} else if err != nil && ctx.Err() == nil {
-			g.opts.Log.Warn("shards not planned; tried again", "error", err)
-			w.children = nil // look again
+	withdrawn := g.campaign.Done()
+	for err == nil {
+		err = g.persist(ctx, "shards not planned; tried again", func() error { return leads.step(ctx) })
+		if ctx.Err() != nil {
+			return nil
 		}
 		select {
 		case <-tick.C:
-		case <-leaving:
-			leaving, p.leaving, w.children = nil, true, nil // look again
+		case <-withdrawn:
+			withdrawn, leads.leaving, leads.children = nil, true, nil
 		case <-ctx.Done():
-			return nil
 		}
 	}
+	return err
 }
 
 // step looks at the candidates if they may have changed, and proclaims a plan if one is due, or if the
 // leader before has made it.
-func (g *Group) step(ctx context.Context, l *lock.Leadership, p *planner, w *watch) error {
-	changed, err := w.changed(ctx, g.tree, g.election.Name())
+func (l *leader) step(ctx context.Context) error {
+	changed, err := l.changed(ctx)
 	if err == nil && changed {
-		err = g.look(ctx, p)
+		err = l.look(ctx)
 	}
 	if err != nil {
+		l.children = nil
 		return err
 	}
-	next := p.next(time.Now())
+	next := l.next(time.Now())
 	if next == nil {
 		return nil
 	}
-	if next != p.plan {
-		next.at = g.tree.Estimate().Earliest()
+	if next != l.planner.plan {
+		next.at = l.tree.Estimate().Earliest()
 	}
-	if err := l.Proclaim(ctx, encode(g.me, next)); err != nil {
-		return err
+	if err = l.proclaim(ctx, encode(l.me, next)); err == nil {
+		l.proclaimed(time.Now(), next)
 	}
-	p.planned(time.Now(), next)
-	return nil
+	return err
 }
 
-// look reads the candidates.
-func (g *Group) look(ctx context.Context, p *planner) error {
-	present, err := candidates(ctx, g.election)
+// changed reports whether the candidates may have changed. Those that join or leave fire a watch, and those
+// that die are purged by the one behind them. No other one waits behind the last, so it is read each third of
+// the TTL. If it was not renewed for two, changed is true each second until it must have expired, and from
+// then on each third, and when it is renewed again.
+func (l *leader) changed(ctx context.Context) (bool, error) {
+	select {
+	case <-l.children:
+		l.children = nil
+	default:
+	}
+	if l.children == nil {
+		election := l.tree.Path(l.election.Name())
+		names, children, err := l.tree.WatchChildren(ctx, election)
+		for _, n := range znode.Contenders(names) {
+			l.last = election + "/" + n.Node
+		}
+		l.children = children
+		return true, err
+	}
+	if time.Now().Before(l.again) {
+		return false, nil
+	}
+	_, stat, err := l.tree.Get(ctx, l.last)
+	if err != nil {
+		return true, nil // gone, or not readable
+	}
+	now, was := l.tree.Estimate(), l.silent
+	left := now.Ends(znode.Stat(*stat), 3*l.third).Sub(now.Earliest())
+	if l.silent = left < l.third; !l.silent || left < -3*l.third {
+		l.again = time.Now().Add(l.third)
+	}
+	return l.silent || was, nil
+}
+
+// look reads the candidates, and what the missing members still own.
+func (l *leader) look(ctx context.Context) error {
+	present, err := candidates(ctx, l.election)
 	if err != nil {
 		return err
 	}
-	present = slices.DeleteFunc(present, func(c candidate) bool { return c.Shards != len(g.slots) }) // they see the plan, and give up
-	expired, err := g.expired(ctx, p.missing(present))
-	if err != nil {
-		return err
+	present = slices.DeleteFunc(present, func(c candidate) bool { return c.Shards != len(l.slots) }) // they see the plan, and give up
+	gone := map[string]string{}
+	for _, id := range l.missing(present) {
+		shard := slices.Index(l.planner.plan.owners, id)
+		if shard < 0 {
+			continue
+		}
+		state, err := l.tree.Inspect(ctx, l.mutex(shard).Name())
+		if err != nil {
+			return err
+		}
+		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return strings.HasPrefix(c.Metadata[markKey], id+"/") })
+		if entry < 0 {
+			gone[id] = ""
+		} else if c := state.Contenders[entry]; c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {
+			gone[id] = c.Owner + "@" + c.Host // expired: this entry was renewed up to a third of the TTL later than the candidate's
+		}
 	}
-	p.see(time.Now(), present, expired)
-	if p.leaving && len(present) <= 1 { // alone
-		g.release()
+	l.see(time.Now(), present, gone)
+	if l.leaving && len(present) <= 1 { // alone
+		l.release()
 	}
 	return nil
 }
@@ -162,9 +189,6 @@ func (g *Group) lastPlan(ctx context.Context) (*plan, error) {
 		return last, nil
 	}
 	holders, err := readHolders(ctx, g.tree, g.name)
-	if err != nil {
-		return nil, err
-	}
 	last = &plan{owners: make([]string, len(g.slots))}
 	for i, h := range holders {
 		switch {
@@ -174,81 +198,5 @@ func (g *Group) lastPlan(ctx context.Context) (*plan, error) {
 			last.owners[i] = h.Owner
 		}
 	}
-	return last, nil
-}
-
-// expired returns those missing members that do not own their shards any more: with owner and host
-// if the entry of a shard is there and not renewed, and with "" if there is none. The entry may have
-// been renewed up to a third of the TTL later than the candidate's. missing has a shard of each.
-func (g *Group) expired(ctx context.Context, missing map[string]int) (map[string]string, error) {
-	expired := map[string]string{}
-	for id, shard := range missing {
-		if shard < 0 {
-			continue
-		}
-		state, err := g.tree.Inspect(ctx, g.mutex(shard).Name())
-		if err != nil {
-			return nil, err
-		}
-		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return strings.HasPrefix(c.Metadata[markKey], id+"/") })
-		if entry < 0 {
-			expired[id] = ""
-		} else if c := state.Contenders[entry]; c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {
-			expired[id] = c.Owner + "@" + c.Host
-		}
-	}
-	return expired, nil
-}
-
-// watch notices changes of an election's candidates. Those that join or leave fire a watch, and those
-// that die are purged by the one behind them. No other one waits behind the last, so its node is read
-// each third of the TTL.
-type watch struct {
-	third    time.Duration // a third of the TTL
-	children <-chan zk.Event
-	last     string    // path of the last candidate, unless it is this one
-	mzxid    int64     // of last
-	asked    time.Time // when last was read
-	wrote    time.Time // when mzxid was new
-}
-
-// changed reports whether the candidates may have changed. If the last one has not been renewed for
-// two thirds of the TTL, changed is true until it must have expired, and from then on each third, and
-// when it is renewed again.
-func (w *watch) changed(ctx context.Context, tree admin.Tree, election string) (bool, error) {
-	now := time.Now()
-	select {
-	case <-w.children:
-		w.children = nil
-	default:
-	}
-	if w.children == nil {
-		names, children, err := tree.WatchChildren(ctx, tree.Path(election))
-		if err != nil {
-			return false, err
-		}
-		last := ""
-		if entries := znode.Contenders(names); len(entries) > 1 {
-			last = tree.Path(election) + "/" + entries[len(entries)-1].Node
-		}
-		if w.children = children; last != w.last {
-			*w = watch{third: w.third, children: children, last: last, wrote: now}
-		}
-		return true, nil
-	}
-	if w.last == "" {
-		return false, nil
-	}
-	silent := now.Sub(w.wrote)
-	if now.Sub(w.asked) < w.third && (silent < 2*w.third || silent >= 6*w.third) {
-		return false, nil
-	}
-	_, stat, err := tree.Get(ctx, w.last)
-	if err != nil {
-		return true, nil // gone, or not readable
-	}
-	if w.asked = now; stat.Mzxid != w.mzxid {
-		w.mzxid, w.wrote = stat.Mzxid, now
-	}
-	return silent >= 2*w.third, nil
+	return last, err
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -34,10 +35,11 @@ type planner struct {
 	third   time.Duration // a third of the TTL: a member that lives for longer has renewed its lease
 	plan    *plan         // the last one; without members: there is none yet, and the owners are those of the holds
 	told    bool          // the plan is this leader's own, or has been proclaimed by it again
-	present []candidate   // in the order in which they joined
 	leaving bool          // this member leaves: it plans for the others, at once
+	present []candidate   // in the order in which they joined
 
-	seen    map[string]*sighting // by id
+	since   map[string]time.Time // when each of them was seen first
+	fresh   map[string]time.Time // until when new members of the plan are fresh
 	strikes map[string]strike    // by host
 
 	// When the changes that are not planned yet are to be planned; zero: there are none. due is moved by
@@ -45,15 +47,14 @@ type planner struct {
 	due, by time.Time
 }
 
-type sighting struct {
-	since time.Time
-	full  time.Time // until then it is fresh; zero: it is new, and not in a plan yet
-}
-
 // strike is what the last expired member of a host costs the host's next one.
 type strike struct {
 	wait time.Duration
 	at   time.Time
+}
+
+func newPlanner(self string, third time.Duration, last *plan) *planner {
+	return &planner{self: self, third: third, plan: last, fresh: map[string]time.Time{}, strikes: map[string]strike{}}
 }
 
 // plannedBy sets the latest time of the next plan, unless an earlier one is set.
@@ -63,67 +64,56 @@ func (p *planner) plannedBy(at time.Time) {
 	}
 }
 
-// missing returns the members of the plan that are not candidates any more, each with the first
-// shard that it was to own, or -1.
-func (p *planner) missing(present []candidate) map[string]int {
-	missing := map[string]int{}
-	for _, id := range p.plan.members {
-		if _, known := p.seen[id]; (known || p.seen == nil) && !slices.ContainsFunc(present, func(c candidate) bool { return c.ID == id }) {
-			missing[id] = slices.Index(p.plan.owners, id)
-		}
-	}
-	return missing
+// missing returns the members of the plan that are not candidates any more.
+func (p *planner) missing(present []candidate) []string {
+	return slices.DeleteFunc(slices.Clone(p.plan.members), func(id string) bool {
+		return slices.ContainsFunc(present, func(c candidate) bool { return c.ID == id })
+	})
 }
 
-// see takes note of the present candidates, and of the members that do not own their shards any more,
-// with their hosts if they have expired.
-func (p *planner) see(now time.Time, present []candidate, expired map[string]string) {
-	if len(p.missing(present)) > len(expired) {
+// see takes note of the present candidates, and of the missing members that do not own their shards any
+// more, with their hosts if they have expired.
+func (p *planner) see(now time.Time, present []candidate, gone map[string]string) {
+	if !slices.EqualFunc(present, p.present, func(a, b candidate) bool { return a.ID == b.ID }) {
+		p.due = now.Add(quiet)
+		p.plannedBy(now.Add(patience))
+	}
+	if len(p.missing(present)) > len(gone) {
 		p.plannedBy(now.Add(farewell))
 	}
-	if p.seen == nil {
-		p.strikes = map[string]strike{}
-	}
-	changed, before := false, p.seen
-	p.seen = make(map[string]*sighting, len(present))
-	for _, c := range present {
-		if p.seen[c.ID] = before[c.ID]; p.seen[c.ID] == nil {
-			changed, p.seen[c.ID] = true, &sighting{since: now}
-			if p.plan.members == nil || p.plan.has(c.ID) {
-				p.seen[c.ID].full = now
-			}
-		}
-	}
-	for _, host := range expired {
+	for _, host := range gone {
 		p.plannedBy(now) // its shards have no owner
 		if host != "" {
 			p.strikes[host] = strike{min(longestWait, max(firstWait, 2*p.strikes[host].wait)), now}
 		}
 	}
-	p.present = present
-	if changed || len(p.seen) < len(before) {
-		p.due = now.Add(quiet)
-		p.plannedBy(now.Add(patience))
+	since := map[string]time.Time{}
+	for _, c := range present {
+		since[c.ID] = cmp.Or(p.since[c.ID], now)
 	}
+	p.present, p.since = present, since
 }
 
 // wanted returns the members that the next plan is for. Members of the last plan come first if there
 // is no room for all.
 func (p *planner) wanted(now time.Time) []entrant {
-	choose := func(allowed func(c candidate) bool) (chosen []entrant) {
-		for _, c := range p.present {
-			if allowed(c) && !(p.leaving && c.ID == p.self) {
-				full := p.seen[c.ID].full
-				chosen = append(chosen, entrant{c.ID, c.Weight, full.IsZero() || now.Before(full)})
-			}
+	var old, joined, waiting []entrant
+	for _, c := range p.present {
+		planned := p.plan.has(c.ID)
+		e := entrant{c.ID, c.Weight, !planned || now.Before(p.fresh[c.ID])}
+		switch {
+		case p.leaving && c.ID == p.self:
+		case planned:
+			old = append(old, e)
+		case now.Sub(p.since[c.ID]) >= p.strikes[c.host].wait:
+			joined = append(joined, e)
+		default:
+			waiting = append(waiting, e)
 		}
-		return chosen
 	}
-	all := append(choose(func(c candidate) bool { return p.plan.has(c.ID) }), choose(func(c candidate) bool {
-		return !p.plan.has(c.ID) && now.Sub(p.seen[c.ID].since) >= p.strikes[c.host].wait
-	})...)
+	all := append(old, joined...)
 	if len(all) == 0 { // better a member that may crash again than none
-		all = choose(func(candidate) bool { return true })
+		all = waiting
 	}
 	return all[:min(len(all), Room(len(p.plan.owners)))]
 }
@@ -133,32 +123,33 @@ func (p *planner) wanted(now time.Time) []entrant {
 // plan of that leader, and would move shards back.
 func (p *planner) next(now time.Time) *plan {
 	maps.DeleteFunc(p.strikes, func(_ string, s strike) bool { return now.Sub(s.at) > strikeLasts })
+	maps.DeleteFunc(p.fresh, func(_ string, until time.Time) bool { return now.After(until) })
 	members := p.wanted(now)
 	next := &plan{owners: assign(p.plan.owners, members)}
 	for _, m := range members {
 		next.members = append(next.members, m.id)
 	}
 	slices.Sort(next.members)
-	if slices.Equal(next.members, p.plan.members) && slices.Equal(next.owners, p.plan.owners) {
+	switch {
+	case slices.Equal(next.members, p.plan.members) && slices.Equal(next.owners, p.plan.owners):
 		p.due, p.by = time.Time{}, time.Time{}
 		if p.told {
 			return nil
 		}
 		return p.plan
-	}
-	if !p.leaving && now.Before(p.due) && now.Before(p.by) {
+	case !p.leaving && now.Before(p.due) && now.Before(p.by):
 		return nil
 	}
 	return next
 }
 
-// planned takes note of a plan that the members can see.
-func (p *planner) planned(now time.Time, next *plan) {
-	p.plan, p.told = next, true
-	p.due, p.by = time.Time{}, time.Time{}
+// proclaimed takes note of a plan that the members can see.
+func (p *planner) proclaimed(now time.Time, next *plan) {
 	for _, id := range next.members {
-		if s := p.seen[id]; s != nil && s.full.IsZero() {
-			s.full = now.Add(p.third)
+		if !p.plan.has(id) {
+			p.fresh[id] = now.Add(p.third)
 		}
 	}
+	p.plan, p.told = next, true
+	p.due, p.by = time.Time{}, time.Time{}
 }

@@ -1,38 +1,24 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// state is the state of a shard in a member.
-//
-//	idle ──▶ queued ──▶ owned ──▶ draining ──▶ idle
-//	  ▲        │          │
-//	  └────────┴──────────┘ moved, or lost
-type state uint8
-
-const (
-	queued   state = iota // the member waits for the mutex
-	owned                 // it has the mutex, and the function is called
-	draining              // the function's context has ended, because the shard is to be given back
-	overdue               // the function's context ended before the DrainTimeout, also by a loss
-)
-
-// slot is a shard in a member that is not idle.
+// slot is a shard that this member waits for, or has. Members have none of other shards.
 type slot struct {
-	state state
-	lent  sync.WaitGroup          // loops over Owned that have it now
-	stop  context.CancelCauseFunc // ends the wait, or the function's context
-	shard Owned                   // unless queued
+	Owned                           // without a hold the member waits for the mutex
+	stop    context.CancelCauseFunc // ends ctx: the wait, or the function's context
+	overdue bool                    // its function has not returned within the DrainTimeout
+	lent    sync.WaitGroup          // loops over Group.Owned that have it now
 }
 
 // Pauses before a function is called again, and before a shard that could not be locked is tried
@@ -48,108 +34,95 @@ type inside struct {
 	group string
 }
 
-// mine reports whether this member is to own the shard. The caller holds g.mu.
-func (g *Group) mine(i int) bool {
-	return !g.released && g.plan != nil && g.plan.owners[i] == g.me.ID
+// change changes the state of the member, and begins what follows from it.
+func (g *Group) change(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+	g.settle()
 }
 
 // settle begins what the plan asks for: it queues for shards, and ends waits and functions. If the plan
-// does without a member that leaves, it gives back all shards; when all are given back, it ends g.ctx. It is
-// called after each change, and is the only place that begins these. The caller holds g.mu.
+// does without a member that leaves, it gives back all shards; when all are given back, it ends g.ctx.
+// Nothing else begins these, but for the panic of a function. The caller holds g.mu.
 func (g *Group) settle() {
 	g.released = g.released || g.campaign.Err() != nil && !g.plan.has(g.me.ID)
-	owns, ending := 0, 0
+	waits, owns, ending := 0, 0, 0
+	var moved []*slot
 	for i, s := range g.slots {
-		switch mine := g.mine(i); {
+		mine := !g.released && g.plan != nil && g.plan.owners[i] == g.me.ID
+		switch {
 		case s == nil && mine:
-			ctx, stop := context.WithCancelCause(g.ctx)
-			g.slots[i] = &slot{stop: stop}
-			go g.queue(ctx, i)
+			s = &slot{Owned: Owned{Index: i}}
+			s.ctx, s.stop = context.WithCancelCause(g.ctx)
+			g.slots[i] = s
+			go g.queue(s)
+			waits++
 		case s == nil:
-		case s.state != queued:
-			if owns++; s.state == draining {
+		case s.hold == nil:
+			if waits++; !mine {
+				s.stop(ErrMoved)
+			}
+		default:
+			if owns++; s.ctx.Err() == nil && !mine {
+				moved = append(moved, s)
+			} else if context.Cause(s.ctx) == ErrMoved && !s.overdue { //nolint:errorlint // it is never wrapped
 				ending++
 			}
-		case !mine:
+		}
+	}
+	for _, s := range moved {
+		if g.released || ending < max(1, owns/4) {
+			ending++
 			s.stop(ErrMoved)
 		}
 	}
-	for i, s := range g.slots {
-		if s == nil || s.state != owned || g.mine(i) {
-			continue
-		}
-		if !g.released && ending >= max(1, owns/4) {
-			break
-		}
-		ending++
-		s.drain()
-	}
-	if g.released && !slices.ContainsFunc(g.slots, func(s *slot) bool { return s != nil }) {
+	if g.released && waits+owns == 0 {
 		g.stop()
 	}
 }
 
-// drain ends the function of a shard. The caller holds g.mu.
-func (s *slot) drain() {
-	s.state = draining
-	s.stop(ErrMoved)
-}
-
-// overdue tells, when the DrainTimeout is over, that the function of a shard has not returned.
-func (g *Group) overdue(s Owned) {
-	g.mu.Lock()
-	slot := g.slots[s.Index]
-	hangs := slot != nil && slot.shard == s
-	if hangs {
-		slot.state = overdue
-		g.settle()
-	}
-	g.mu.Unlock()
-	if hangs { // without the mutex: a handler may call the group
-		g.opts.Log.Warn("function does not return: its shard cannot be given back", "shard", s.Index, "after", g.opts.DrainTimeout)
-	}
-}
-
 // queue waits for the mutex of a shard.
-func (g *Group) queue(ctx context.Context, i int) {
-	hold, err := g.mutex(i).Lock(ctx)
-	for pause := minPause; err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrClosed); pause = min(2*pause, maxPause) {
-		g.opts.Log.Warn("shard not locked; tried again", "shard", i, "after", pause, "error", err)
-		sleep(ctx, pause)
-		hold, err = g.mutex(i).Lock(ctx)
+func (g *Group) queue(s *slot) {
+	waits := s.ctx
+	hold, err := g.mutex(s.Index).Lock(waits)
+	for pause := minPause; err != nil && waits.Err() == nil; pause = min(2*pause, maxPause) {
+		g.opts.Log.Warn("shard not locked; tried again", "shard", s.Index, "after", pause, "error", err)
+		sleep(waits, pause)
+		hold, err = g.mutex(s.Index).Lock(waits)
+	}
+	if err != nil {
+		g.idle(s)
+		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := g.slots[i]
+	moved := waits.Err() != nil
 	s.stop(nil)
-	if err != nil {
-		g.idle(i)
-		return
+	s.hold = hold
+	if s.ctx, s.stop = context.WithCancelCause(hold.Context()); moved {
+		s.stop(ErrMoved)
 	}
-	inner, stop := context.WithCancelCause(hold.Context())
-	s.state, s.stop, s.shard = owned, stop, Owned{Index: i, hold: hold, ctx: inner}
-	if !g.mine(i) {
-		s.drain()
-	}
-	go g.serve(s.shard) // a fresh goroutine: this one's stack has grown
+	go g.serve(s) // a fresh goroutine: this one's stack has grown
 }
 
-// idle ends the use of a shard, which may begin anew. The caller holds g.mu.
-func (g *Group) idle(i int) {
-	g.slots[i] = nil
-	g.settle()
+// idle ends the use of a shard, which may begin anew.
+func (g *Group) idle(s *slot) {
+	g.change(func() {
+		s.stop(nil)
+		g.slots[s.Index] = nil
+	})
 }
 
 // serve calls the function until the shard is to be given back, and gives it back.
-func (g *Group) serve(s Owned) {
-	returned := false
-	defer func() { g.giveBack(s, returned, recover()) }()
+func (g *Group) serve(s *slot) {
+	defer g.giveBack(s)
 	defer context.AfterFunc(s.ctx, func() {
 		time.AfterFunc(g.opts.DrainTimeout, func() { g.overdue(s) })
 	})()
 	for pause := minPause; s.ctx.Err() == nil; pause = min(2*pause, maxPause) {
 		began := time.Now()
-		if err := g.f(s.ctx, s); s.ctx.Err() == nil {
+		if err := g.f(s.ctx, s.Owned); s.ctx.Err() == nil {
 			if time.Since(began) > maxPause {
 				pause = minPause
 			}
@@ -157,27 +130,31 @@ func (g *Group) serve(s Owned) {
 			sleep(s.ctx, pause)
 		}
 	}
-	returned = true
 }
 
-// giveBack unlocks the mutex of a shard. A function that has not returned has panicked with a value,
-// or ended its goroutine: that ends the membership.
-func (g *Group) giveBack(s Owned, returned bool, value any) {
-	if !returned {
-		if value == nil {
-			value = "runtime.Goexit"
-		}
-		g.mu.Lock()
-		g.crash = fmt.Sprintf("shard %d of %q: the function panicked: %v\n\n%s", s.Index, g.name, value, debug.Stack())
-		g.mu.Unlock()
+// overdue tells, when the DrainTimeout is over, that the function of a shard has not returned.
+func (g *Group) overdue(s *slot) {
+	hangs := false
+	g.change(func() {
+		hangs = g.slots[s.Index] == s
+		s.overdue = true
+	})
+	if hangs { // without the mutex: a handler may call the group
+		g.opts.Log.Warn("function does not return: its shard cannot be given back", "shard", s.Index, "after", g.opts.DrainTimeout)
+	}
+}
+
+// giveBack unlocks the mutex of a shard, deferred by serve. A function that has panicked, or ended its
+// goroutine, ends the membership.
+func (g *Group) giveBack(s *slot) {
+	if value := recover(); value != nil || s.ctx.Err() == nil {
+		crash := fmt.Sprintf("shard %d of %q: the function panicked: %v\n\n%s", s.Index, g.name, cmp.Or(value, any("runtime.Goexit")), debug.Stack())
+		g.change(func() { g.crash = crash })
 		g.fail(errors.New("a function has panicked"))
 		time.AfterFunc(g.opts.DrainTimeout, g.stop)
 	}
 	_ = s.hold.Unlock() // the client logs an error; the entry then expires
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.slots[s.Index].stop(nil)
-	g.idle(s.Index)
+	g.idle(s)
 }
 
 // lend is the function of groups without one: it returns when the shard is to be given back and no
@@ -198,27 +175,23 @@ func (g *Group) lend(ctx context.Context, s Owned) error {
 func (g *Group) Owned() iter.Seq[Owned] {
 	return func(yield func(Owned) bool) {
 		for i := range g.slots {
-			if s := g.borrow(i); s != nil && !s.use(yield) {
+			g.mu.Lock()
+			s := g.slots[i]
+			owned := s != nil && s.hold != nil && s.ctx.Err() == nil
+			if owned {
+				s.lent.Add(1)
+			}
+			g.mu.Unlock()
+			if owned && !s.use(yield) {
 				return
 			}
 		}
 	}
 }
 
-func (g *Group) borrow(i int) *slot {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.slots[i]
-	if s == nil || s.state != owned || s.shard.ctx.Err() != nil {
-		return nil
-	}
-	s.lent.Add(1)
-	return s
-}
-
 func (s *slot) use(yield func(Owned) bool) bool {
 	defer s.lent.Done()
-	return yield(s.shard)
+	return yield(s.Owned)
 }
 
 // Owned is a shard that this member owns.

@@ -69,6 +69,27 @@ func (s Status) Moving() (n int) {
 	return n
 }
 
+// candidates returns the members among the live candidates of a group's election. It fails if there are
+// other candidates only: that is no group. One beside members must not end them.
+func candidates(ctx context.Context, election *lock.Election) (members []candidate, err error) {
+	all, err := election.Candidates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		r, p, foreign := decode(c.Value)
+		if r.ID != "" {
+			members = append(members, candidate{record: r, host: c.Owner + "@" + c.Host, plan: p, entry: c})
+		} else {
+			err = fmt.Errorf("election %q: candidate %s: %w: %w", election.Name(), c.Entry, lock.ErrForeign, foreign)
+		}
+	}
+	if len(members) > 0 {
+		err = nil
+	}
+	return members, err
+}
+
 // Read returns the state of a group. With fast it reads the members and the plan only, and not which
 // member owns each shard, which takes two reads a shard. Without members the state is that of the
 // shards that still have an owner. A missing group is no error: it has neither members nor shards.
