@@ -242,7 +242,7 @@ func (g *Group) observe() error {
 		case p != nil && r.Shards != len(g.slots):
 			return g.number(r.Shards, "the leader "+r.ID)
 		case p != nil:
-			if g.plan.gives(p, g.me.ID) {
+			if g.plan.gains(p, g.me.ID) {
 				// A round trip, whatever it returns: owners whose functions return at once leave meanwhile.
 				// Otherwise their leaves and the joins here refuse each other's transactions. In an outage it
 				// waits, as the joins would.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -60,9 +59,9 @@ type leader struct {
 	*planner
 	proclaim func(ctx context.Context, value string) error
 	children <-chan zk.Event // fires when a candidate has joined or left; nil: they are to be read
-	last     string          // path of the last one
-	silent   bool            // last was not renewed for two thirds of the TTL
-	again    time.Time       // when last is to be read again
+	tail     string          // path of the last one
+	silent   bool            // tail was not renewed for two thirds of the TTL
+	again    time.Time       // when tail is to be read again
 }
 
 // lead plans until the leadership ends, or this member has left.
@@ -105,7 +104,7 @@ func (l *leader) step(ctx context.Context) error {
 	if next == nil {
 		return nil
 	}
-	if next != l.planner.plan {
+	if next != l.last {
 		next.at = l.tree.Estimate().Earliest()
 	}
 	if err = l.proclaim(ctx, encode(l.me, next)); err == nil {
@@ -128,7 +127,7 @@ func (l *leader) changed(ctx context.Context) (bool, error) {
 		election := l.tree.Path(l.election.Name())
 		names, children, err := l.tree.WatchChildren(ctx, election)
 		for _, n := range znode.Contenders(names) {
-			l.last = election + "/" + n.Node
+			l.tail = election + "/" + n.Node
 		}
 		l.children = children
 		return true, err
@@ -136,7 +135,7 @@ func (l *leader) changed(ctx context.Context) (bool, error) {
 	if time.Now().Before(l.again) {
 		return false, nil
 	}
-	_, stat, err := l.tree.Get(ctx, l.last)
+	_, stat, err := l.tree.Get(ctx, l.tail)
 	if err != nil {
 		return true, nil // gone, or not readable
 	}
@@ -157,7 +156,7 @@ func (l *leader) look(ctx context.Context) error {
 	present = slices.DeleteFunc(present, func(c candidate) bool { return c.Shards != len(l.slots) }) // they see the plan, and give up
 	gone := map[string]string{}
 	for _, id := range l.missing(present) {
-		shard := slices.Index(l.planner.plan.owners, id)
+		shard := slices.Index(l.last.owners, id)
 		if shard < 0 {
 			continue
 		}
@@ -165,7 +164,10 @@ func (l *leader) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool { return strings.HasPrefix(c.Metadata[markKey], id+"/") })
+		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool {
+			member, _ := markOf(c)
+			return member == id
+		})
 		if entry < 0 {
 			gone[id] = ""
 		} else if c := state.Contenders[entry]; c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {

@@ -33,8 +33,8 @@ type candidate struct {
 type planner struct {
 	self    string
 	third   time.Duration // a third of the TTL: a member that lives for longer has renewed its lease
-	plan    *plan         // the last one; without members: there is none yet, and the owners are those of the holds
-	told    bool          // the plan is this leader's own, or has been proclaimed by it again
+	last    *plan         // the last plan; without members: there is none yet, and the owners are those of the holds
+	told    bool          // last is this leader's own, or has been proclaimed by it again
 	leaving bool          // this member leaves: it plans for the others, at once
 	present []candidate   // in the order in which they joined
 
@@ -54,7 +54,7 @@ type strike struct {
 }
 
 func newPlanner(self string, third time.Duration, last *plan) *planner {
-	return &planner{self: self, third: third, plan: last, fresh: map[string]time.Time{}, strikes: map[string]strike{}}
+	return &planner{self: self, third: third, last: last, fresh: map[string]time.Time{}, strikes: map[string]strike{}}
 }
 
 // plannedBy sets the latest time of the next plan, unless an earlier one is set.
@@ -66,7 +66,7 @@ func (p *planner) plannedBy(at time.Time) {
 
 // missing returns the members of the plan that are not candidates any more.
 func (p *planner) missing(present []candidate) []string {
-	return slices.DeleteFunc(slices.Clone(p.plan.members), func(id string) bool {
+	return slices.DeleteFunc(slices.Clone(p.last.members), func(id string) bool {
 		return slices.ContainsFunc(present, func(c candidate) bool { return c.ID == id })
 	})
 }
@@ -99,7 +99,7 @@ func (p *planner) see(now time.Time, present []candidate, gone map[string]string
 func (p *planner) wanted(now time.Time) []entrant {
 	var old, joined, waiting []entrant
 	for _, c := range p.present {
-		planned := p.plan.has(c.ID)
+		planned := p.last.has(c.ID)
 		e := entrant{c.ID, c.Weight, !planned || now.Before(p.fresh[c.ID])}
 		switch {
 		case p.leaving && c.ID == p.self:
@@ -115,7 +115,7 @@ func (p *planner) wanted(now time.Time) []entrant {
 	if len(all) == 0 { // better a member that may crash again than none
 		all = waiting
 	}
-	return all[:min(len(all), Room(len(p.plan.owners)))]
+	return all[:min(len(all), Room(len(p.last.owners)))]
 }
 
 // next returns the plan that is due now; nil if none is. It is the last plan if that is as it should be, but
@@ -125,18 +125,18 @@ func (p *planner) next(now time.Time) *plan {
 	maps.DeleteFunc(p.strikes, func(_ string, s strike) bool { return now.Sub(s.at) > strikeLasts })
 	maps.DeleteFunc(p.fresh, func(_ string, until time.Time) bool { return now.After(until) })
 	members := p.wanted(now)
-	next := &plan{owners: assign(p.plan.owners, members)}
+	next := &plan{owners: assign(p.last.owners, members)}
 	for _, m := range members {
 		next.members = append(next.members, m.id)
 	}
 	slices.Sort(next.members)
 	switch {
-	case slices.Equal(next.members, p.plan.members) && slices.Equal(next.owners, p.plan.owners):
+	case slices.Equal(next.members, p.last.members) && slices.Equal(next.owners, p.last.owners):
 		p.due, p.by = time.Time{}, time.Time{}
 		if p.told {
 			return nil
 		}
-		return p.plan
+		return p.last
 	case !p.leaving && now.Before(p.due) && now.Before(p.by):
 		return nil
 	}
@@ -146,10 +146,10 @@ func (p *planner) next(now time.Time) *plan {
 // proclaimed takes note of a plan that the members can see.
 func (p *planner) proclaimed(now time.Time, next *plan) {
 	for _, id := range next.members {
-		if !p.plan.has(id) {
+		if !p.last.has(id) {
 			p.fresh[id] = now.Add(p.third)
 		}
 	}
-	p.plan, p.told = next, true
+	p.last, p.told = next, true
 	p.due, p.by = time.Time{}, time.Time{}
 }

@@ -24,7 +24,7 @@ func (s *script) at(second int, members string, expired ...string) string {
 	now := s.begun.Add(time.Duration(second) * time.Second)
 	var present []candidate
 	for _, id := range members {
-		present = append(present, candidate{record: record{ID: string(id), Shards: len(s.p.plan.owners), Weight: 1}, host: "host of " + string(id)})
+		present = append(present, candidate{record: record{ID: string(id), Shards: len(s.p.last.owners), Weight: 1}, host: "host of " + string(id)})
 	}
 	hosts := map[string]string{}
 	for _, id := range expired {
@@ -124,12 +124,12 @@ func TestLeaderLeaves(t *testing.T) {
 // TestNewLeader: a new leader goes on from the last plan, which it proclaims if all members of it are there.
 // Those that are not there have left or expired: then it proclaims the next one only.
 func TestNewLeader(t *testing.T) {
-	last := &plan{members: []string{"a", "b", "c"}, owners: []string{"a", "b", "c", "a", "b", "c"}}
+	before := &plan{members: []string{"a", "b", "c"}, owners: []string{"a", "b", "c", "a", "b", "c"}}
 	s := newScript(6)
-	s.p.plan = last
+	s.p.last = before
 	s.play(t, 0, 10, "abc", map[int]string{0: "[a:2 b:2 c:2]"})
 	s = newScript(6)
-	s.p.plan = last
+	s.p.last = before
 	if missing := s.p.missing([]candidate{{record: record{ID: "a"}}, {record: record{ID: "b"}}}); !slices.Equal(missing, []string{"c"}) {
 		t.Errorf("missing are %v", missing)
 	}
@@ -155,7 +155,7 @@ func TestNoRoom(t *testing.T) {
 				t.Errorf("%d members, want %d", len(next.members), room)
 			}
 			s.p.proclaimed(now, next)
-		} else if next != nil && !slices.Equal(next.members, s.p.plan.members) {
+		} else if next != nil && !slices.Equal(next.members, s.p.last.members) {
 			t.Error("new members have replaced old ones")
 		}
 	}

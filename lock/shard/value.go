@@ -110,13 +110,10 @@ func decodePlan(text string, shards int) (*plan, error) {
 	return p, nil
 }
 
-// gives reports whether the next plan gives the member shards of others.
-func (p *plan) gives(next *plan, id string) bool {
-	if p == nil {
-		return false
-	}
-	for i, owner := range p.owners {
-		if owner != id && owner != "" && next.owners[i] == id {
+// gains reports whether the next plan gives the member shards of this one's other members.
+func (p *plan) gains(next *plan, id string) bool {
+	for i, owner := range next.owners {
+		if p != nil && owner == id && p.owners[i] != id {
 			return true
 		}
 	}
