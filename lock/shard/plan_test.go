@@ -207,6 +207,49 @@ func TestFreshMember(t *testing.T) {
 	}
 }
 
+// TestFreshMembersAmongOthers: a fresh member takes at most a quarter of its share from other members, every
+// other shard is where it was or where it is to be, and the plan is stable while members stay fresh.
+func TestFreshMembersAmongOthers(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		owners := make([]string, 1+random.IntN(200))
+		var members []entrant
+		for step := range 12 {
+			members = change(random, members, step, 1+random.IntN(3))
+			shares, took, present := map[string]int{}, map[string]int{}, map[string]bool{}
+			for m := range members {
+				members[m].fresh = false
+				present[members[m].id] = true
+			}
+			full := assign(owners, members)
+			for m := range members {
+				members[m].fresh = random.IntN(3) == 0
+			}
+			next := assign(owners, members)
+			for i, owner := range next {
+				shares[full[i]]++
+				if owner != full[i] && (owner != owners[i] || owner == "") {
+					t.Fatalf("shard %d is owned by %q, and not by %q as before or %q as it is to be", i, owner, owners[i], full[i])
+				}
+				if owner != owners[i] && present[owners[i]] {
+					took[owner]++
+				}
+			}
+			for _, m := range members {
+				if m.fresh && took[m.id] > (shares[m.id]+3)/4 {
+					t.Fatalf("%v takes %d shards of %d from others", m, took[m.id], shares[m.id])
+				}
+			}
+			if again := assign(next, members); !slices.Equal(next, again) {
+				t.Fatalf("the plan is not stable: %v of %v, then %v", members, next, again)
+			}
+			owners = next
+		}
+	}
+}
+
 // TestValue: what encode writes decode reads; the largest plans have at most 3.5 kB.
 func TestValue(t *testing.T) {
 	for _, shards := range []int{1, 64, 950, MaxShards} {
