@@ -145,3 +145,23 @@ func TestCloseInMove(t *testing.T) {
 		w.mustOwn(30*time.Second, "map[b:6 c:6]")
 	})
 }
+
+// TestDeadLastCandidate: the entry of the last candidate, which no other one purges, does not keep the leader busy.
+func TestDeadLastCandidate(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		w.start(w.dial("a"), w.work("a"))
+		time.Sleep(time.Second)
+		w.start(w.dial("b"), w.work("b"))
+		w.mustOwn(30*time.Second, "map[a:2 b:2]")
+		if err := w.Partition("b"); err != nil {
+			t.Fatal(err)
+		}
+		w.mustOwn(time.Minute, "map[a:4]")
+		time.Sleep(time.Minute)
+		before := w.spent()
+		time.Sleep(time.Minute)
+		if spent := w.since(before); spent.requests > 130 {
+			t.Errorf("%d requests in a minute", spent.requests)
+		}
+	})
+}
