@@ -137,7 +137,7 @@ func join(ctx context.Context, locks *lock.Client, group string, shards int, f F
 	g.ctx, g.stop = context.WithCancel(context.WithValue(context.WithoutCancel(ctx), inside{locks, group}, true))
 	g.campaign, g.withdraw = context.WithCancelCause(g.ctx)
 	context.AfterFunc(g.campaign, g.end)
-	g.tasks.Go(g.follow)
+	g.tasks.Go(func() { g.fail(g.persist(g.ctx, "plan of shards not read; tried again", g.observe)) })
 	g.tasks.Go(g.candidacy)
 	return g, nil
 }
@@ -219,11 +219,6 @@ func (g *Group) admit(ctx context.Context) error {
 // number returns an ErrNumber.
 func (g *Group) number(theirs int, of string) error {
 	return fmt.Errorf("shards %q: %w: %d of %s instead of %d", g.name, ErrNumber, theirs, of, len(g.slots))
-}
-
-// follow takes note of each new plan, until the membership ends.
-func (g *Group) follow() {
-	g.fail(g.persist(g.ctx, "plan of shards not read; tried again", g.observe))
 }
 
 // observe takes note of each new plan, until an error.
