@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// slot is a shard that this member waits for, or has. Members have none of other shards.
+// slot is a shard that this member waits for, or has.
 type slot struct {
 	Owned                           // without a hold the member waits for the mutex
 	stop    context.CancelCauseFunc // ends ctx: the wait, or the function's context
@@ -43,8 +43,8 @@ func (g *Group) change(f func()) {
 }
 
 // settle begins what the plan asks for: it queues for shards, and ends waits and functions. If the plan
-// does without a member that leaves, it gives back all shards; when all are given back, it ends g.ctx.
-// Nothing else begins these, but for the panic of a function. The caller holds g.mu.
+// does without a member that leaves, it gives back all shards; when all are given back, it ends g.ctx. It is
+// called after each change, and is the only place that begins these. The caller holds g.mu.
 func (g *Group) settle() {
 	g.released = g.released || g.campaign.Err() != nil && !g.plan.has(g.me.ID)
 	waits, owns, ending := 0, 0, 0

@@ -110,7 +110,8 @@ func decodePlan(text string, shards int) (*plan, error) {
 	return p, nil
 }
 
-// gains reports whether the next plan gives the member shards of this one's other members.
+// gains reports whether the next plan gives the member shards that it was not to own by this one. A nil plan
+// is followed at once.
 func (p *plan) gains(next *plan, id string) bool {
 	for i, owner := range next.owners {
 		if p != nil && owner == id && p.owners[i] != id {
