@@ -35,6 +35,7 @@ type cut struct {
 	ttl     time.Duration
 	room    room
 
+	begun    chan struct{} // closed when the fault is armed
 	hit      <-chan struct{}
 	over     chan struct{} // closed when the fault is over, or cannot occur any more
 	done     chan struct{} // closed when the operation ends
@@ -58,7 +59,7 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 	b.ctx = ctx
 	c := &cut{
 		bench: &b, fault: fault, k: k, expires: expires, name: "above/x",
-		tap: new(zkserver.Tap), over: make(chan struct{}), done: make(chan struct{}),
+		tap: new(zkserver.Tap), begun: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
 		ttl: cutTTL,
 	}
 	if fault == zkserver.HoldReply {
@@ -100,6 +101,7 @@ func (c *cut) begin() {
 	if c.k > 0 {
 		c.hit = c.tap.Inject(c.fault, c.k)
 	}
+	close(c.begun)
 	c.helpers.Go(func() {
 		defer close(c.over)
 		select {
@@ -121,6 +123,15 @@ func (c *cut) begin() {
 		}
 		c.tap.Resume()
 	})
+}
+
+// awaitBegin waits until the fault is armed. On a starved machine the victim's lease may end before, so
+// that another client enters.
+func (c *cut) awaitBegin() {
+	select {
+	case <-c.begun:
+	case <-c.ctx.Done():
+	}
 }
 
 // end ends the operation. It disarms a fault that has not occurred.
@@ -186,6 +197,7 @@ func (c *cut) contend() {
 		return
 	}
 	leave := c.enter(h)
+	c.awaitBegin()
 	if c.isHit() && !closed(c.over) {
 		c.early.Store(true)
 	}

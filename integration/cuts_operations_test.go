@@ -116,6 +116,7 @@ func lockBelowOthers(c *cut) {
 
 // hitOrSoon waits until the fault is over, or for soon if the fault does not occur.
 func (c *cut) hitOrSoon() {
+	c.awaitBegin()
 	select {
 	// wall clock: that the fault does not occur is no event
 	case <-time.After(soon):

@@ -22,7 +22,7 @@ const (
 	// connection after two thirds of the session timeout, and one third may have passed before.
 	cutSession = 6 * holdFor
 
-	cutsAtOnce = 150 // number of cases at once: most of them wait most of the time
+	cutsAtOnce = 120 // number of cases at once: most of them wait most of the time
 )
 
 var cutOperations = []struct {
