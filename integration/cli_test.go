@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -497,7 +498,7 @@ func testRunStatus(t *testing.T, bin string) {
 	dos, bare := file("dos", "#!/bin/sh\r\ntrue\r\n", 0o700), file("bare", "exit $1\n", 0o700)
 	locks := c.client()
 	hold := c.lock(locks, "taken")
-	unreachable := listenSilently(t).addr
+	unreachable := localhost.Silent(t)
 	hasty := writeConfig(t, "zookeeper: {session_timeout: 2s}")
 	for _, test := range []struct {
 		want int

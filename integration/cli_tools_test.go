@@ -17,8 +17,9 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-io/holdfast/integration/localhost"
+	"github.com/holdfast-io/holdfast/integration/pty"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -260,7 +261,7 @@ func testDoctor(t *testing.T, bin string) {
 	c.unlock(hold)
 
 	// An unreachable server appears in the report.
-	args := []string{"doctor", "--servers", listenSilently(t).addr, "--config", writeConfig(t, "zookeeper: {session_timeout: 1s}")}
+	args := []string{"doctor", "--servers", localhost.Silent(t), "--config", writeConfig(t, "zookeeper: {session_timeout: 1s}")}
 	out, err := exec.Command(c.prog, args...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "error   no-session: ") {
 		t.Errorf("%v: %s", err, out)
@@ -328,10 +329,7 @@ func testTop(t *testing.T, bin string) {
 	locks := c.client(lock.WithOwner("shop"))
 	hold := c.lock(locks, c.name)
 	next := c.queued(locks, c.name, 2)
-	master, slave := terminal(t)
-	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{}); err != nil { // a serial console reports this size
-		t.Fatal(err)
-	}
+	master, slave := pty.Open(t) // without a size, as a serial console
 	cmd := exec.Command(c.prog, slices.Concat([]string{"top", "--interval", "100ms"}, c.args)...)
 	cmd.Env = append(os.Environ(), "TERM=xterm")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave

@@ -16,7 +16,6 @@ import (
 // TestLeadersWhileSessionsEnd: while sessions end, candidates of several priorities lead one at a
 // time. Observers see tokens in order, with the values of the leaders.
 func TestLeadersWhileSessionsEnd(t *testing.T) {
-	t.Parallel()
 	b := onShared(t)
 	var mu sync.Mutex
 	led := map[lock.Token]string{}

@@ -67,7 +67,6 @@ func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.
 // TestReadersAndWritersWhileSessionsEnd: while sessions end, a writer never holds the lock together
 // with another client. Some writers continue as readers.
 func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
-	t.Parallel()
 	b := onShared(t)
 	const alone = 1000
 	h := hall{room: alone}
@@ -109,7 +108,6 @@ func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 // TestPermitsWhileSessionsEnd: while sessions end, the holders never have more permits than the
 // semaphore, whatever number each holder requests.
 func TestPermitsWhileSessionsEnd(t *testing.T) {
-	t.Parallel()
 	b := onShared(t)
 	const n = 4
 	h := hall{room: n}

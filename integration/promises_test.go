@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -426,12 +428,19 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 func TestSilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
-	silent := listenSilently(t)
-	b.servers = append([]string{silent.addr}, b.servers...)
-	for !silent.called() { // each Dial tries the servers in a random order
+	silent := localhost.Silent(t)
+	b.servers = append([]string{silent}, b.servers...)
+	var called atomic.Bool
+	dialer := lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+		if address == silent {
+			called.Store(true)
+		}
+		return net.DialTimeout(network, address, timeout)
+	})
+	for !called.Load() { // each Dial tries the servers in a random order
 		const timeout = 30 * time.Second                   // the silent server is tried for a third of it
 		ctx, cancel := context.WithTimeout(b.ctx, timeout) // wall clock: Dial must be done within its session timeout
-		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout))
+		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout), dialer)
 		cancel()
 		if err != nil {
 			t.Fatalf("no session within the session timeout: %v", err)

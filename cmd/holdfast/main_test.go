@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"net"
+
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -57,19 +58,10 @@ func stderrOf(t *testing.T, f func()) string {
 // connect to the ensemble.
 func served(t *testing.T, opts ...lock.Option) (*locktest.Ensemble, *lock.Client) {
 	t.Helper()
-	ens, err := locktest.New(locktest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ens.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go ens.Serve(l, ens.Servers()[0])
+	ens, server := localhost.InMemory(t, locktest.Options{})
 	t.Setenv(app.EnvConfig, "")
-	t.Setenv(app.EnvServers, l.Addr().String())
-	locks, err := lock.Dial(t.Context(), []string{l.Addr().String()}, opts...)
+	t.Setenv(app.EnvServers, server)
+	locks, err := lock.Dial(t.Context(), []string{server}, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,12 @@ package hosttest
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -29,7 +29,8 @@ func Start(t testing.TB) Servers {
 	t.Helper()
 	s := Servers{zkserver.External(), "/host-" + znode.NewID()}
 	if s.Addresses == nil {
-		s.Addresses = []string{inMemory(t)}
+		_, address := localhost.InMemory(t, locktest.Options{})
+		s.Addresses = []string{address}
 	}
 	t.Cleanup(func() {
 		left, err := s.wipe()
@@ -41,25 +42,6 @@ func Start(t testing.TB) Servers {
 		}
 	})
 	return s
-}
-
-// inMemory starts a server in memory, and stops it at the end of the test.
-func inMemory(t testing.TB) (address string) {
-	t.Helper()
-	ensemble := locktest.Start(t, locktest.Options{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- ensemble.Serve(listener, ensemble.Servers()[0]) }()
-	t.Cleanup(func() {
-		ensemble.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
 }
 
 // Dial returns a client, which is closed at the end of the test.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -139,21 +139,11 @@ const (
 	EnvNotRun = "HOLDFAST_NOT_RUN"
 )
 
-// startEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, for machines
-// without a real one. Of opts only TickTime and MaxSessionTimeout apply. stop ends the server.
-func startEmbedded(opts Options) (addr string, stop func() error, err error) {
+// embedded returns the options of a ZooKeeper in memory. Of opts only TickTime and MaxSessionTimeout
+// apply.
+func embedded(opts Options) locktest.Options {
 	opts = opts.withDefaults()
-	ens, err := locktest.New(locktest.Options{TickTime: opts.TickTime, MaxSessionTimeout: opts.MaxSessionTimeout})
-	if err != nil {
-		return "", nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	served := make(chan error, 1)
-	go func() { served <- ens.Serve(l, ens.Servers()[0]) }()
-	return l.Addr().String(), func() error { ens.Close(); return <-served }, nil
+	return locktest.Options{TickTime: opts.TickTime, MaxSessionTimeout: opts.MaxSessionTimeout}
 }
 
 // Any is a ZooKeeper of this machine, or one in memory.
@@ -168,7 +158,7 @@ type Any struct {
 func StartAny(ctx context.Context) (*Any, error) {
 	found, err := Find(ctx)
 	if errors.Is(err, ErrNotInstalled) && ctx.Err() == nil {
-		addr, stop, embeddedErr := startEmbedded(Options{})
+		_, addr, stop, embeddedErr := localhost.Serve(embedded(Options{}))
 		if embeddedErr != nil {
 			return nil, errors.Join(err, embeddedErr)
 		}
@@ -245,14 +235,6 @@ func AddrForTest(t testing.TB, opts Options) string {
 	if !Embedded() {
 		return ForTest(t, opts).Addr()
 	}
-	addr, stop, err := startEmbedded(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	_, addr := localhost.InMemory(t, embedded(opts))
 	return addr
 }

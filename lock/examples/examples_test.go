@@ -6,7 +6,7 @@ package examples_test
 import (
 	"bufio"
 	"context"
-	"net"
+
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -52,16 +53,7 @@ const limit = 5 * time.Minute
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
-	ensemble, err := locktest.New(locktest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error)
-	go func() { served <- ensemble.Serve(listener, ensemble.Servers()[0]) }()
+	_, server := localhost.InMemory(t, locktest.Options{})
 	reads, writes, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -70,13 +62,9 @@ func newWorld(t *testing.T) *world {
 	context.AfterFunc(ctx, func() { writes.Close() }) // so that no test reads for ever
 	t.Cleanup(func() {
 		cancel()
-		ensemble.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
 		reads.Close()
 	})
-	return &world{T: t, ctx: ctx, servers: listener.Addr().String(), writes: writes, lines: bufio.NewScanner(reads)}
+	return &world{T: t, ctx: ctx, servers: server, writes: writes, lines: bufio.NewScanner(reads)}
 }
 
 // start starts an example. Its lines are in lines.

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-io/holdfast/integration/kdc"
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -306,7 +307,7 @@ func TestErrors(t *testing.T) {
 	if err := wait.Sleep(t.Context(), time.Second); err != nil { // the ticket expires after a second
 		t.Fatal(err)
 	}
-	silent := listen(t)
+	silent := localhost.Silent(t)
 	conf := func(text string) string { return file(t, "krb5.conf", text) }
 	realmAt := func(kdc string) string {
 		return conf(fmt.Sprintf("[libdefaults]\ndefault_realm = %s\n[realms]\n%[1]s = {\nkdc = %s\n}\n", r.Realm, kdc))
@@ -391,31 +392,6 @@ func otherKeytab(t *testing.T) string {
 	return k.Keytab(t, "svc")
 }
 
-// listen returns the address of a server that accepts connections and never answers.
-func listen(t *testing.T) (address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			defer c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		l.Close()
-		<-ended
-	})
-	return l.Addr().String()
-}
-
 // TestSkew: if the clocks differ by more than Kerberos permits, the error says whether this
 // machine's clock is ahead or behind, and how much is permitted.
 func TestSkew(t *testing.T) {
@@ -460,7 +436,7 @@ func TestKDCByDNS(t *testing.T) {
 func TestSecondKDC(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	cfg := r.config()
-	cfg.Krb5Conf = file(t, "krb5.conf", fmt.Sprintf("[libdefaults]\ndefault_realm = %s\n[realms]\n%[1]s = {\nkdc = 127.0.0.1:1\nkdc = %s\nkdc = %s\n}\n", r.Realm, listen(t), r.Addr))
+	cfg.Krb5Conf = file(t, "krb5.conf", fmt.Sprintf("[libdefaults]\ndefault_realm = %s\n[realms]\n%[1]s = {\nkdc = 127.0.0.1:1\nkdc = %s\nkdc = %s\n}\n", r.Realm, localhost.Silent(t), r.Addr))
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second) // wall clock: the KDC is silent
 	defer cancel()
 	if _, err := mechanism(t, cfg).Start(ctx, server); err != nil {

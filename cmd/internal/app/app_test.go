@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 )
@@ -249,35 +250,6 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// silence returns the address of a server that accepts connections and never answers.
-func silence(t *testing.T) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var open []net.Conn
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			open = append(open, c)
-		}
-	}()
-	t.Cleanup(func() {
-		l.Close()
-		<-done
-		for _, c := range open {
-			c.Close()
-		}
-	})
-	return l.Addr().String()
-}
-
 // refusal returns the address of a port that refuses connections.
 func refusal(t *testing.T) (addr string) {
 	t.Helper()
@@ -291,7 +263,7 @@ func refusal(t *testing.T) (addr string) {
 
 func TestDialReportsTheServersTried(t *testing.T) {
 	cfg := config.Default()
-	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{silence(t)}, 300*time.Millisecond
+	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{localhost.Silent(t)}, 300*time.Millisecond
 	_, err := Dial(t.Context(), cfg, zerolog.Nop())
 	if !errors.Is(err, lock.ErrUnavailable) || Status(t.Context(), err) != StatusFailed {
 		t.Errorf("%v, status %d", err, Status(t.Context(), err))
@@ -317,7 +289,7 @@ func TestDialReportsTheServersTried(t *testing.T) {
 
 func TestDialInterrupted(t *testing.T) {
 	cfg := config.Default()
-	cfg.ZooKeeper.Servers = []string{silence(t)}
+	cfg.ZooKeeper.Servers = []string{localhost.Silent(t)}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(Interrupt{syscall.SIGINT})
 	_, err := Dial(ctx, cfg, zerolog.Nop())

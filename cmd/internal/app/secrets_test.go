@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 )
@@ -22,7 +23,7 @@ const planted = "hunter2"
 // TestSecretsAreNotShown: wherever a user puts a password, correctly or by mistake, no output of a
 // command contains it, even at the most verbose log level.
 func TestSecretsAreNotShown(t *testing.T) {
-	server := silence(t)
+	server := localhost.Silent(t)
 	folder := t.TempDir()
 	password := filepath.Join(folder, "password")
 	if err := os.WriteFile(password, []byte(planted+"\n"), 0o600); err != nil {
@@ -119,7 +120,7 @@ func TestLibraryShowsNoSecret(t *testing.T) {
 	for _, o := range []lock.Option{lock.WithDigest("", planted), lock.WithDigest("u:x", planted), lock.WithDigest("u", planted),
 		lock.WithSASLDigest("", planted), lock.WithSASLDigest("u", planted)} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // wall clock: the server is silent
-		_, err := lock.Dial(ctx, []string{silence(t)}, o, lock.WithLogger(Logger(config.Log{Level: "trace", Format: "json"}, &log)))
+		_, err := lock.Dial(ctx, []string{localhost.Silent(t)}, o, lock.WithLogger(Logger(config.Log{Level: "trace", Format: "json"}, &log)))
 		cancel()
 		if err == nil || strings.Contains(err.Error()+log.String(), planted) {
 			t.Errorf("error %v, log %s", err, &log)
