@@ -91,7 +91,7 @@ func (r *run) audit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrong, void := z.Wrong(found)
+	wrong, void := crew.Wrong(found)
 	if found.Disagree != 0 {
 		void = fmt.Sprintf("the servers' transaction logs differ from %#x on", found.Disagree)
 	}

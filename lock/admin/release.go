@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,10 +73,9 @@ func warningOf(release string) string {
 	if strings.HasSuffix(release, inMemory) {
 		return "this is holdfast dev, which keeps all data in memory and loses it when it ends: use 3.9.5 or later in production"
 	}
-	var n [3]int
-	_, err := fmt.Sscanf(release, "%d.%d.%d", &n[0], &n[1], &n[2])
+	n, ok := numbers(release)
 	switch {
-	case err != nil: // another server's
+	case !ok: // another server's
 		return ""
 	case n == [3]int{3, 9, 3}:
 		return "ZooKeeper 3.9.3 can lose acknowledged writes, and locks with them, after a server has rejoined the ensemble (ZOOKEEPER-4925): use 3.9.5 or later"
@@ -84,6 +84,23 @@ func warningOf(release string) string {
 	}
 	return ""
 }
+
+// numbers returns the numbers of a release of ZooKeeper.
+func numbers(release string) (n [3]int, ok bool) {
+	_, err := fmt.Sscanf(release, "%d.%d.%d", &n[0], &n[1], &n[2])
+	return n, err == nil && !strings.HasSuffix(release, inMemory)
+}
+
+// losesNodes reports whether a release has the change of ZOOKEEPER-4846, by which a server that loads a
+// snapshot loses children of a node that was deleted and made anew while the snapshot was saved. It came
+// with 3.8.5 and 3.9.4. No release was without it since, when 3.9.6 was the newest.
+func losesNodes(release string) bool {
+	n, ok := numbers(release)
+	return ok && (!before(n, 3, 9, 4) || !before(n, 3, 8, 5) && before(n, 3, 9, 0))
+}
+
+// before reports whether a release is older than the given one.
+func before(n [3]int, number ...int) bool { return slices.Compare(n[:], number) < 0 }
 
 // losesByDiff reports whether a release has the bug ZOOKEEPER-4785. It is fixed in 3.8.5 and 3.9.2.
 // Releases 3.6 and 3.7 have it without a fix.

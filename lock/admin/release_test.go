@@ -49,6 +49,17 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestReleasesThatLoseNodes(t *testing.T) {
+	for release, want := range map[string]bool{
+		"3.4.14": false, "3.7.2": false, "3.8.4": false, "3.8.5": true, "3.8.6": true, "3.9.0": false, "3.9.3": false,
+		"3.9.4": true, "3.9.6": true, "3.10.0": true, "": false, "3.9": false, "ClickHouse Keeper v3.9.3": false, "3.9.6-locktest": false,
+	} {
+		if got := losesNodes(release); got != want {
+			t.Errorf("%q loses nodes: %t, want %t", release, got, want)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	for release, want := range map[string]string{
 		"3.9.3": "ZOOKEEPER-4925", "3.9.2": "", "3.9.1": "ZOOKEEPER-4785", "3.9.0": "ZOOKEEPER-4785", "3.9.4": "", "3.9.5": "", "3.10.0": "",

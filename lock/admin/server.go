@@ -33,6 +33,11 @@ type ServerRelease struct {
 	// Warning is one line about known defects of the release, and the remedy; "" if there are
 	// none, or the release is unknown.
 	Warning string
+	// LosesNodes reports that the release can lose nodes that were made anew during a snapshot, a defect
+	// of all present ones: [ZOOKEEPER-4846].
+	//
+	// [ZOOKEEPER-4846]: https://issues.apache.org/jira/browse/ZOOKEEPER-4846
+	LosesNodes bool
 	// Err says why the server did not answer; nil if it did.
 	Err error
 	// DataDir is the folder of its snapshots, by the four-letter word conf, and Heap the largest size
@@ -87,7 +92,7 @@ func releases(ctx context.Context, c access.Client) []ServerRelease {
 			answer, err := c.Conn.Word(ctx, address, "srvr")
 			s.Err = err
 			s.Release = parseRelease(answer)
-			s.Warning = warningOf(s.Release)
+			s.Warning, s.LosesNodes = warningOf(s.Release), losesNodes(s.Release)
 			conf, _ := c.Conn.Word(ctx, address, "conf") // not permitted by default
 			envi, _ := c.Conn.Word(ctx, address, "envi")
 			mntr, _ := c.Conn.Word(ctx, address, "mntr")

@@ -44,6 +44,8 @@ var kinds = map[string]kind{
 		"Use Apache ZooKeeper 3.4.14 or later, 3.9.6 by preference."},
 	"server-release": {Warning, "An acknowledged write, and a lock with it, can be lost.",
 		"Upgrade the server to a release with the fix, which the finding names."},
+	"release-loses-nodes": {Info, "A client can enter beside a holder if a server starts from a snapshot during which the lock's node was deleted and made anew, and its entry is in use still.",
+		"No later release without the defect is known. For locks that must not fail set keep_parent: true in their policy: a node that stays loses nothing. Watch data-differs after a server's start, and fence what the locks protect."},
 	"release-unknown": {Info, "Whether the release has known bugs was not looked at.",
 		"Permit the words: 4lw.commands.whitelist=srvr,mntr in zoo.cfg. By mntr the doctor also looks for data-differs."},
 	"data-in-tmp": {Warning, "A restart of the machine, or what cleans up /tmp, deletes the data: all locks are lost, also those that are held.",

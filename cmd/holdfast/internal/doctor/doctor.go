@@ -188,7 +188,8 @@ func (e *exam) server(ctx context.Context) error {
 	case r.Unchecked != nil:
 		e.add("server-unchecked", "%s", oneLine(r.Unchecked))
 	}
-	e.fine("server-unsupported", "server-unchecked", "acl-invalid", "server-release", "release-unknown", "server-down", "data-in-tmp", "heap-small")
+	e.fine("server-unsupported", "server-unchecked", "acl-invalid", "server-release", "release-loses-nodes", "release-unknown", "server-down", "data-in-tmp", "heap-small")
+	var loseNodes []string
 	for _, s := range r.Servers {
 		var unreachable net.Error
 		switch {
@@ -201,6 +202,9 @@ func (e *exam) server(ctx context.Context) error {
 		default:
 			e.tell("%s is ZooKeeper %s", s.Address, s.Release)
 		}
+		if s.LosesNodes {
+			loseNodes = append(loseNodes, s.Address)
+		}
 		if s.DataDir == "/tmp/zookeeper" {
 			e.add("data-in-tmp", "%s has its data in %s", s.Address, s.DataDir)
 		}
@@ -210,6 +214,9 @@ func (e *exam) server(ctx context.Context) error {
 		if s.Mismatches > 0 {
 			e.add("data-differs", "the data of %s was not the leader's after %d transactions since its start, by their digests", s.Address, s.Mismatches)
 		}
+	}
+	if len(loseNodes) > 0 {
+		e.add("release-loses-nodes", "%s can lose nodes when they start, by ZOOKEEPER-4846", strings.Join(loseNodes, ", "))
 	}
 	if !slices.ContainsFunc(r.Servers, func(s admin.ServerRelease) bool { return s.Mismatches < 0 }) {
 		e.fine("data-differs")

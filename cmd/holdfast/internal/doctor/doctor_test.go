@@ -229,6 +229,9 @@ var plants = []struct {
 	{"server-release", "ZOOKEEPER-4925", "the fix", locktest.Options{}, func(p *patient) {
 		p.words = "Zookeeper version: 3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC\n"
 	}},
+	{"release-loses-nodes", "ZOOKEEPER-4846", "keep_parent: true", locktest.Options{}, func(p *patient) {
+		p.words = "Zookeeper version: 3.9.6-0, built\n"
+	}},
 	{"release-unknown", "does not tell", "4lw.commands.whitelist", locktest.Options{}, func(p *patient) {
 		p.words = "srvr is not executed because it is not in the whitelist.\n"
 	}},
@@ -455,7 +458,7 @@ func TestHealthy(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer hold.Unlock()
-		p.words = "Zookeeper version: 3.9.5-0, built on 2026-01-01 00:00 UTC\n"
+		p.words = "Zookeeper version: 3.9.2-0, built\n"
 		p.more = map[string]string{"mntr": "zk_digest_mismatches_count\t0\n"}
 		p.reconfigure("server.1=192.0.2.1:2888:3888:participant;2181\nserver.2=192.0.2.2:2888:3888:participant;2181\nserver.3=192.0.2.3:2888:3888:participant;2181\nversion=0")
 		before := len(p.Dump("/"))
