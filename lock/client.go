@@ -196,7 +196,7 @@ func (c *Client) start() *Client {
 		Conn: c.conn, Clock: c.clock, Keeper: keeper, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open,
 		Root: c.cfg.root, ACL: c.cfg.acl, UnlockTimeout: c.cfg.unlockTimeout, Random: c.cfg.random,
 		LossOf: lossOf, Observe: c.entryChanged, Waits: c.waits, Purged: c.purged,
-		HandoffFailed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
+		NotHandedOff: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
 	c.inbox = inbox.New(inbox.Options{
 		Conn: c.conn, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open, Root: c.cfg.root, ACL: c.cfg.acl, Random: c.cfg.random,

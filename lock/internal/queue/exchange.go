@@ -18,7 +18,7 @@ import (
 // ctx ends. If the outcome is unknown, the entry leaves by itself, and then exchange looks for E': E
 // can be deleted only once, so the transaction cannot be applied after that.
 func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
-	defer c.HandoffFailed(before)
+	defer c.NotHandedOff(before)
 	x := newExit(before)
 	defer c.close(x.lock)
 	x.deletesParent = false

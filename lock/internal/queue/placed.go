@@ -124,23 +124,23 @@ func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 	p.lock.mu.Unlock()
 	if !queued {
 		if turn := <-w.Served; turn.Err == nil {
-			p.giveBack(turn.Entry)
+			p.unlockAbandoned(turn.Entry)
 		}
 	}
 	return p.queue.gaveUp(ctx, inTheWay)
 }
 
-// giveBack unlocks an entry that was granted to a goroutine that has given up, and hands it off or
-// deletes it.
-func (p *placed) giveBack(e *Entry) {
+// unlockAbandoned unlocks an entry that was granted to a goroutine that has given up, and hands it off
+// or deletes it.
+func (p *placed) unlockAbandoned(e *Entry) {
 	if last, _ := e.Unlock(); last && !p.queue.HandOff(e) {
-		p.queue.HandoffFailed(e)
+		p.queue.NotHandedOff(e)
 		e.Remove()
 	}
 }
 
-// grant turns an entry into the hold of a waiter's request. until is that of Hold. It fails if the
-// entry has ended. lock.mu is held.
+// grant turns an entry into the hold of a waiter's request. until is the end of the entry's window, 0
+// for a new entry. It fails if the entry has ended. lock.mu is held.
 func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, until time.Duration) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
@@ -153,8 +153,9 @@ func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, until time.Duration) e
 	return nil
 }
 
-// begin starts a join; lock.mu is held. It begins with from, unless nil: an unlocked entry, which leaves
-// in the transaction of the join if exchanges is set, and otherwise goes on. until is that of Hold.
+// begin starts a join; lock.mu is held. It begins with from, unless nil: an unlocked entry. If exchanges
+// is set, from leaves in the transaction of the join. Otherwise the join only waits for the write of from
+// in flight, and then hands from off. until is the end of from's window, 0 for a new entry.
 func (p *placed) begin(from *Entry, exchanges bool, until time.Duration) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Until: until}
@@ -177,7 +178,7 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, exchanges
 	}
 	c.waiting = p.waits
 	c.placed = p
-	e, at, err := c.from(ctx, from, exchanges, j.Until)
+	e, at, err := c.startFrom(ctx, from, exchanges, j.Until)
 	if err == nil && e == nil && c.Barging {
 		e, err = c.barge(ctx)
 	} else if err == nil {
@@ -201,10 +202,10 @@ func (p *placed) waits(entry string, ahead int) {
 	}
 }
 
-// from returns the entry that a join begins with, and its position; nil if it begins without one. An
+// startFrom returns the entry that a join begins with, and its position; nil if it begins without one. An
 // entry goes on when its last write is answered. If its window ends before, it leaves: a server that is
 // slow to answer must not keep others waiting.
-func (c *contender) from(ctx context.Context, before *Entry, exchanges bool, until time.Duration) (e *Entry, p position, err error) {
+func (c *contender) startFrom(ctx context.Context, before *Entry, exchanges bool, until time.Duration) (e *Entry, p position, err error) {
 	if before == nil {
 		return nil, position{}, nil
 	}
@@ -218,7 +219,7 @@ func (c *contender) from(ctx context.Context, before *Entry, exchanges bool, unt
 		return e, position{admitted: true}, nil
 	}
 	before.handedOff.Store(false)
-	c.HandoffFailed(before)
+	c.NotHandedOff(before)
 	before.Remove()
 	if ctx.Err() == nil {
 		err = nil

@@ -102,7 +102,7 @@ func TestExchangeInDoubtAtTheEnd(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
 		q := online(w.Plain("a", 6*time.Second, zk.NewDNSHostProvider()))
 		defer q.Conn.Close(0)
-		q.Observe, q.HandoffFailed, q.ACL = func(*Entry, lease.Change) {}, func(*Entry) {}, zk.WorldACL(zk.PermAll)
+		q.Observe, q.NotHandedOff, q.ACL = func(*Entry, lease.Change) {}, func(*Entry) {}, zk.WorldACL(zk.PermAll)
 		closing, end := context.WithCancel(context.Background())
 		q.Closing = closing
 		c := newContender(q, Request{Lock: "x", Kind: znode.Mutex, Terms: lease.Terms{TTL: time.Minute, Grace: time.Second}})

@@ -56,8 +56,10 @@ type Options struct {
 	LossOf  func(e *Entry, why error) error
 	Observe func(e *Entry, c lease.Change)
 	Purged  func(r *Request, path string)
-	// HandoffFailed receives an entry that leaves although HandOff returned true.
-	HandoffFailed func(e *Entry)
+	// NotHandedOff receives an unlocked entry that leaves in the background: it is exchanged, its
+	// handoff failed, or its goroutine had given up. It does not receive an entry for which HandOff
+	// has told its caller to delete the node.
+	NotHandedOff func(e *Entry)
 }
 
 // Path returns the path of the named lock's parent.
