@@ -87,8 +87,8 @@
 //
 // Folder lock/testdata/wire has a transcript of each mechanism: requests, replies, watch events, and
 // the nodes afterwards. A test compares them with what clients send. Read free.txt, again.txt and
-// handoff.txt first; then local, shared, renewal, last, purge, readers, semaphore, all, election,
-// detach, revoke and txn.
+// handoff.txt, from one client to the next, first; then local, between the goroutines of one client,
+// shared, renewal, last, purge, readers, semaphore, all, election, detach, revoke and txn.
 //
 //	a  multi, refused      a transaction of client a
 //	x                      the lock's node; "x on 2": on that version of it
