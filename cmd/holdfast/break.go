@@ -74,8 +74,8 @@ Use it for a holder that is known to be dead and has a long TTL.
 a waiter, which queues again at the end. --expired-only deletes only entries that have
 expired and that no client has purged yet.
 
-It asks before it acts, unless --yes says so. "holdfast revoke" asks the holder, and
-leaves it the choice.
+It asks before it acts, unless --yes says so, which --json needs. "holdfast revoke" asks
+the holder, and leaves it the choice.
 
 Exit status: 1 if there was nothing to break, it was not agreed to, or not all that was
 to go is gone when --wait is over.`,

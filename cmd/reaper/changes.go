@@ -67,6 +67,7 @@ type hash [sha256.Size]byte
 func newChanges(file string) *changes {
 	c := &changes{file: file, every: time.Second, C: make(chan struct{}, 1)}
 	_ = c.look() // the first load reports an error
+	c.last = c.seen
 	return c
 }
 

@@ -30,6 +30,17 @@ func TestChanged(t *testing.T) {
 	}
 }
 
+// TestGoneForAMoment: a file that is about to be replaced at the first read after the start is no change.
+func TestGoneForAMoment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if newChanges(file).changed(hash{}) {
+		t.Error("told after one read")
+	}
+}
+
 // TestRefusalEnds: the status stops showing a refused configuration when the next one is accepted,
 // even if the next one is the one in force, or needs a restart.
 func TestRefusalEnds(t *testing.T) {

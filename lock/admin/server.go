@@ -33,8 +33,8 @@ type ServerRelease struct {
 	// Warning is one line about known defects of the release, and the remedy; "" if there are
 	// none, or the release is unknown.
 	Warning string
-	// LosesNodes reports that the release can lose nodes that were made anew during a snapshot, a defect
-	// of all present ones: [ZOOKEEPER-4846].
+	// LosesNodes reports that the release can lose the children of a node that was deleted and made anew
+	// during a snapshot, a defect of all present ones: [ZOOKEEPER-4846].
 	//
 	// [ZOOKEEPER-4846]: https://issues.apache.org/jira/browse/ZOOKEEPER-4846
 	LosesNodes bool
