@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
@@ -179,6 +180,32 @@ func TestSweepUsesOneConfiguration(t *testing.T) {
 				t.Errorf("%s: %+v", match, report)
 			}
 		})
+	}
+}
+
+// TestLeaderAfterAnOutage: a reaper that stands by tells which one was active while there is no session, with
+// the age of its lease, and no more when there is one again.
+func TestLeaderAfterAnOutage(t *testing.T) {
+	m := NewMonitor(About{})
+	m.connected(admin.Session{Connected: true})
+	m.leads(&Leader{Owner: "other"}, false)
+	for _, connected := range []bool{false, true} {
+		m.connected(admin.Session{Connected: connected})
+		if l := m.Status().Leader; (l == nil) != connected {
+			t.Errorf("connected %v: %+v", connected, l)
+		}
+	}
+}
+
+// TestStatusIsACopy: who changes a status does not change the monitor's.
+func TestStatusIsACopy(t *testing.T) {
+	m := NewMonitor(About{Servers: []string{"a"}})
+	m.fails(errors.New("why"))
+	m.Refuse(errors.New("why"))
+	s := m.Status()
+	s.Servers[0], s.LastFailure.Error, s.Refused.Error = "b", "other", "other"
+	if s := m.Status(); s.Servers[0] != "a" || s.LastFailure.Error != "why" || s.Refused.Error != "why" {
+		t.Errorf("%+v, %+v, %+v", s.Servers, s.LastFailure, s.Refused)
 	}
 }
 

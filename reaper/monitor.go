@@ -71,6 +71,7 @@ func (m *Monitor) Status() Status {
 	defer m.mu.Unlock()
 	now, s := time.Now(), m.status
 	s.Servers, s.Reports = slices.Clone(s.Servers), slices.Clone(s.Reports)
+	s.LastFailure, s.Refused = s.LastFailure.clone(), s.Refused.clone()
 	if !s.Session.Connected {
 		s.Session.Away += now.Sub(s.Session.Since).Seconds()
 	}

@@ -131,10 +131,19 @@ func (f *Failure) then(err error) *Failure {
 
 // over returns the failure after a success; nil if there was none.
 func (f *Failure) over() *Failure {
+	next := f.clone()
+	if next != nil {
+		next.InARow = 0
+	}
+	return next
+}
+
+func (f *Failure) clone() *Failure {
 	if f == nil {
 		return nil
 	}
-	return &Failure{f.Error, f.First, f.Last, 0}
+	c := *f
+	return &c
 }
 
 // KeptReports is the largest number of reports in a [Status].
