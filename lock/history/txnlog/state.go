@@ -53,12 +53,14 @@ func (s State) apply(t *Txn, op *Op) {
 	switch {
 	case op.Kind == OpCreate:
 		s.create(t, op)
-	case op.Kind == OpDelete, op.Kind == OpCloseSession:
-		for _, path := range op.removes() {
+	case op.Kind == OpDelete:
+		s.delete(op.Path, t.Zxid)
+	case op.Kind == OpCloseSession:
+		for _, path := range op.Ended {
 			s.delete(path, t.Zxid)
 		}
 		for path, n := range s {
-			if op.Kind == OpCloseSession && n.EphemeralOwner == t.Session { // the log may not name it
+			if n.EphemeralOwner == t.Session { // the log may not name it
 				s.delete(path, t.Zxid)
 			}
 		}
