@@ -59,7 +59,12 @@ func TestLocks(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, broken)
 		}
 	}
-	if strings.Contains(broken, holdfast+", ") && !strings.Contains(broken, unlocked) || len(r.Faults) == 0 || len(r.Tables[0].Rows) != 6 || !strings.HasSuffix(r.Tables[1].After, ": 0 violations.") {
+	for _, w := range workloads {
+		if said := holdfast + ", " + w + ": "; strings.Contains(broken, said) {
+			t.Errorf("%q in\n%s", said, broken)
+		}
+	}
+	if len(r.Faults) == 0 || len(r.Tables[0].Rows) != 6 || !strings.HasSuffix(r.Tables[1].After, ": 0 violations.") {
 		t.Errorf("%+v", r.result)
 	}
 }

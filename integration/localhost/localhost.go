@@ -16,6 +16,7 @@ func Serve(opts locktest.Options) (ens *locktest.Ensemble, addr string, stop fun
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		ens.Close()
 		return nil, "", nil, err
 	}
 	served := make(chan error, 1)

@@ -6,7 +6,6 @@ package examples_test
 import (
 	"bufio"
 	"context"
-
 	"os"
 	"os/exec"
 	"path/filepath"
