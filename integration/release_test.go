@@ -61,8 +61,9 @@ func TestReleasedModules(t *testing.T) {
 	for _, m := range modules {
 		t.Run(m, func(t *testing.T) {
 			dir := t.TempDir()
-			for i, f := range programs[m] {
-				writeFile(t, filepath.Join(dir, fmt.Sprintf("s%d.go", i)), f.source)
+			for i, f := range programs[m] { // the names tell where the code stands
+				at := strings.NewReplacer("/", "-", "_", "-", ":", "-", ".", "-").Replace(f.at)
+				writeFile(t, filepath.Join(dir, fmt.Sprintf("s%d-%s.go", i, at)), f.source)
 			}
 			writeFile(t, filepath.Join(dir, "scene.go"), text(t, filepath.Join("testdata/snippets", filepath.Base(m)+".go")))
 			writeFile(t, filepath.Join(dir, "list.go"), "package main\n\nvar snippets any\n")
