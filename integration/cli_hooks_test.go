@@ -15,8 +15,11 @@ import (
 // testRunNoHooks: the hooks of --on-risk and --on-lost do not run if the hold is neither at risk
 // nor lost.
 func testRunNoHooks(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin, short)
-	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(ttl.Seconds())) // three renewals
+	// More than half of the lease passes, so the hold would be at risk without a renewal. A busy machine may be
+	// seven seconds late with that.
+	const ttl, runs = 45 * time.Second, 24 * time.Second
+	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: renewed, match: \"*\", ttl: %v, grace: %v}", ttl, grace))
+	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(runs.Seconds()))
 	p.mustExit(0)
 	if got := p.Stderr(); strings.Contains(got, "risk") || strings.Contains(got, "lost") {
 		t.Errorf("standard error is %q", got)
