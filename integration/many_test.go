@@ -12,10 +12,10 @@ import (
 )
 
 // TestCloseOfManyHolds: Close of a client with very many locks unlocks them all within the unlock
-// timeout, and leaves no node. HOLDFAST_MANY is the number of locks, 3,000 by default; the library
+// timeout, and leaves no node. HOLDFAST_MANY is the number of locks, 10,000 by default; the library
 // is meant for 100,000.
 func TestCloseOfManyHolds(t *testing.T) {
-	n := 3000
+	n := 10_000
 	if text := os.Getenv("HOLDFAST_MANY"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {

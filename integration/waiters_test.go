@@ -84,13 +84,13 @@ var kindsOfWaiters = map[string]waiters{
 
 // TestManyWaiters: very many waiters of one lock, of each kind, get the lock in the order of their
 // tokens. The traffic for each waiter does not grow with their number, except for the names in
-// lists by readers, writers and waiters for permits. HOLDFAST_WAITERS is the number, 100 by
+// lists by readers, writers and waiters for permits. HOLDFAST_WAITERS is the number, 200 by
 // default; the library is meant for 10,000.
 //
 // With barging, one waiter of each client watches the last entry in the way, and tries when that
 // entry is deleted. So the cost of each handoff grows with the clients, and not with the waiters.
 func TestManyWaiters(t *testing.T) {
-	n := 100
+	n := 200
 	if text := os.Getenv("HOLDFAST_WAITERS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 10 {

@@ -81,7 +81,7 @@ var errAgain = errors.New("the hold has ended")
 func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, begin func(time.Time) time.Time) (taken, error) {
 	ctx, stop := during(ctx, hold)
 	defer stop()
-	now, err := j.now(ctx) // that of before the wait is too old; the create of the hold's entry was a sample
+	now, err := j.now(ctx) // the create of the hold's entry was a sample, 10 ms ago at most if the hold was handed off
 	if err != nil {
 		return taken{}, err
 	}
