@@ -7,6 +7,7 @@
 # Seen:   the snapshot shows the new node with its child. Applied again, the deletion of the old node removes
 #         the new one, but its child stays in the server's table; the create of the child then finds it there
 #         and does not put it into its parent. /lock has no children, /lock/b exists, and /lock can be deleted.
+#         A node that was there all the time, /kept, loses nothing.
 #         3.9.3 looks only into the parent, and has the data right. The difference came with ZOOKEEPER-4846
 #         (its change 2222). If such a server leads, all others do what it says.
 set -euo pipefail
@@ -62,15 +63,15 @@ for release in "trixie 3.9.3" "forky 3.9.6"; do
 	unpack "$suite" "$version"
 	configure
 	start
-	"$work/program" "127.0.0.1:$port" +/lock +/lock/a -/lock/a -/lock +/lock +/lock/b >/dev/null # transactions 2 to 7
+	"$work/program" "127.0.0.1:$port" +/kept +/lock +/lock/a -/lock/a -/lock +/lock +/lock/b +/kept/b >/dev/null # transactions 2 to 9
 	stop
 	start # it saves a snapshot of the last transaction
 	stop
-	# A server that begins a snapshot after transaction 3, and comes to /lock after transaction 7, saves the same file
+	# A server that begins a snapshot after transaction 4, and comes to the nodes after transaction 9, saves the same file
 	# under this name.
-	mv "$work/data/version-2/snapshot.7" "$work/data/version-2/snapshot.3"
+	mv "$work/data/version-2/snapshot.9" "$work/data/version-2/snapshot.4"
 	start
-	got+="$version:"$'\n'$("$work/program" "127.0.0.1:$port" '?/lock' '?/lock/b' -/lock)$'\n'
+	got+="$version:"$'\n'$("$work/program" "127.0.0.1:$port" '?/lock' '?/lock/b' -/lock '?/kept')$'\n'
 	stop
 	rm -rf "$work/data"
 done
@@ -78,7 +79,9 @@ expect '3.9.3:
 /lock has the children [b]
 /lock/b has the children []
 /lock not deleted: zk: node has children
+/kept has the children [b]
 3.9.6:
 /lock has the children []
 /lock/b has the children []
-/lock deleted' "${got%$'\n'}"
+/lock deleted
+/kept has the children [b]' "${got%$'\n'}"
