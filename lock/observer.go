@@ -168,8 +168,8 @@ func (c *Client) reportWithdrawn(r *queue.Request) {
 // tell reports a change of an entry's state. If several holds share the entry, tell reports the
 // change for each hold.
 func (c *Client) tell(e *queue.Entry, change lease.Change) {
-	if heldTogether(e) && (change.From == lease.Held || change.To == lease.Held) {
-		for _, t := range e.Together() {
+	if inShareGroup(e) && (change.From == lease.Held || change.To == lease.Held) {
+		for _, t := range e.ShareGroup() {
 			t.(*tenancy).tell(change)
 		}
 		return
@@ -287,7 +287,7 @@ func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	case change.AtRisk():
 		c.logRisk(e, change)
 	case change.Lost():
-		if !heldTogether(e) { // tenancy.tell counts holds that share an entry
+		if !inShareGroup(e) { // tenancy.tell counts holds that share an entry
 			c.lost.Add(1)
 		}
 		c.logLoss(e, change)

@@ -179,8 +179,8 @@ type tenancy struct {
 // tenant is the key under which a hold's context carries its tenancy.
 type tenant reentry
 
-// heldTogether reports whether several tenancies can hold a granted entry.
-func heldTogether(e *queue.Entry) bool {
+// inShareGroup reports whether several tenancies can hold a granted entry: those of readers can.
+func inShareGroup(e *queue.Entry) bool {
 	return e.Kind == znode.RW && e.Placed() && e.Name().Role == znode.Shared
 }
 
@@ -189,7 +189,7 @@ func heldTogether(e *queue.Entry) bool {
 // grant to the observers.
 func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	h := &Hold{hold{client: c, e: e}}
-	if !heldTogether(e) {
+	if !inShareGroup(e) {
 		return h
 	}
 	t := &tenancy{client: c, e: e, pass: e.NextHolder(), since: c.clock.Mono(), handles: 1}

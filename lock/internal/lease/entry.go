@@ -105,7 +105,7 @@ func (e *Entry) transition(to State, why error) {
 		if e.cancel != nil {
 			e.cancel(why)
 		}
-		for _, each := range e.together() {
+		for _, each := range e.shareGroup() {
 			each.cancel(why)
 		}
 	}
@@ -257,7 +257,7 @@ func (e *Entry) Vanished() {
 // lease counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
-	if len(e.together()) > 0 && e.handles > 1 { // the other handles of the hold must not lose time
+	if len(e.shareGroup()) > 0 && e.handles > 1 { // the other handles of the hold must not lose time
 		ttl = max(ttl, e.nextTTL)
 	}
 	e.nextTTL = ttl

@@ -17,9 +17,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// earlyPart limits how early a renewal may be sent to share a transaction: by TTL/earlyPart.
-const earlyPart = 16
-
 // heartbeat is the interval of checks for a suspend of the machine.
 const heartbeat = time.Second
 
@@ -107,23 +104,6 @@ func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
 	}
 }
 
-// renewOld schedules renewals before they are due. In a new term of the leader's clock, entries
-// need an early stamp of that term: each entry is renewed unless its last acknowledged write is of
-// that term. After an outage one entry is renewed, to learn the term. So each outage costs one
-// early write, for any number of entries, unless a new term has begun.
-func (k *Keeper) renewOld(now clock.Instant) {
-	term := k.Clock.Now().Term
-	outage, newer := k.outage.Swap(false), term > k.term.Swap(term)
-	if !outage && !newer {
-		return
-	}
-	for _, e := range k.Entries() {
-		if renewed := e.renewNow(now, term, newer); renewed && !newer {
-			return
-		}
-	}
-}
-
 func (k *Keeper) nudge() {
 	select {
 	case k.wake <- struct{}{}:
@@ -156,7 +136,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		last = now
 		k.renewOld(now)
-		k.tick(ctx, now)
+		k.renewDue(ctx, now)
 		k.mu.Lock()
 		k.armed = Never
 		// An ended entry is often followed at once by a new one, which need not wake Run if the timer is
@@ -180,54 +160,6 @@ func (k *Keeper) lookAtAll() {
 	for _, e := range k.queue {
 		e.due = 0
 	}
-}
-
-// tick handles all due entries, and sends the writes that they need in the background. If the last
-// transaction has room, it also renews entries that are due soon. Renewals of one transaction are
-// due together again. Further entries keep their own due times, so the transactions of many holds
-// are spread over time.
-func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
-	var batch []*write
-	size := 0
-	send := func() {
-		full := batch
-		k.Background(func() { k.flush(ctx, full) })
-		batch, size = nil, 0
-	}
-	renew := func(due []*Entry) {
-		for _, e := range due {
-			w := e.tick(now)
-			if w == nil {
-				continue
-			}
-			if len(batch) > 0 && size+w.size() > zkconn.BatchBytes {
-				send()
-			}
-			batch = append(batch, w)
-			size += w.size()
-		}
-	}
-	renew(k.take(math.MaxInt, func(e *Entry) bool { return e.due <= now.Mono }))
-	if len(batch) > 0 {
-		room := zkconn.BatchBytes*len(batch)/size - len(batch) // further entries, if they are as large as these
-		renew(k.take(room, func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
-		send()
-	}
-}
-
-// take returns the first entries for which due is true, at most n. It sets their due time to Never,
-// so they are not returned again before they are scheduled.
-func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var taken []*Entry
-	for len(taken) < n && len(k.queue) > 0 && due(k.queue[0]) {
-		e := k.queue[0]
-		taken = append(taken, e)
-		e.due = Never
-		heap.Fix(&k.queue, 0)
-	}
-	return taken
 }
 
 // schedule sets the time of the entry's next tick, and wakes Run if its timer fires later. It also

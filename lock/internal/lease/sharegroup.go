@@ -37,11 +37,11 @@ func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	}
 }
 
-// Together returns the keys given to [Entry.OnEnd]: those of the holds in the share group.
-func (e *Entry) Together() (keys []any) {
+// ShareGroup returns the keys given to [Entry.OnEnd]: those of the holds in the share group.
+func (e *Entry) ShareGroup() (keys []any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, each := range e.together() {
+	for _, each := range e.shareGroup() {
 		keys = append(keys, each.key)
 	}
 	return keys
@@ -55,7 +55,7 @@ func (e *Entry) Holds() int {
 	if e.state != Held {
 		return 0
 	}
-	return max(1, len(e.together()))
+	return max(1, len(e.shareGroup()))
 }
 
 // ending is a function to call when an entry ends, and its key.
@@ -79,8 +79,8 @@ func (e *Entry) with() *rarities {
 	return e.rare
 }
 
-// together returns the share group; e.mu is held.
-func (e *Entry) together() []ending {
+// shareGroup returns the share group; e.mu is held.
+func (e *Entry) shareGroup() []ending {
 	if e.rare == nil {
 		return nil
 	}
