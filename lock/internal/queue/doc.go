@@ -9,7 +9,7 @@
 //	   │                 │ ▲                     │   ▲                            ▲
 //	   │ refused:        │ │ its position is     │   │ handed off to the next     │
 //	   ▼ the parent      │ │ unknown: list       │   │ goroutine                  │ lost:
-//	 read it, claim it,  │ │                     │   │ (package place)            │ Remove
+//	 read it, adopt it,  │ │                     │   │ (package place)            │ Remove
 //	 make its ancestors  ▼ │                     ▼   │                            │
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
@@ -71,7 +71,7 @@
 // and the delete of a node without meaning prove that the client may delete entries there.
 //
 // A parent of another kind or format, or with foreign data, is refused and not touched. A parent
-// without a generation or its anchor is claimed (claim.go), that is, adopted before the join:
+// without a generation or its anchor is adopted before the join (adopt.go):
 //
 //	read P; if it can be used:
 //	Create(guard, ephemeral) Delete(guard) Create(guard, ephemeral)

@@ -65,7 +65,7 @@ func (a *all) unguard() {
 	}
 }
 
-// removeGuard deletes a guard in the background, unless a claim whose reply was lost has made it the
+// removeGuard deletes a guard in the background, unless an adoption whose reply was lost has made it the
 // anchor.
 func (c *contender) removeGuard(guard string) {
 	c.removeIf(guard, c.KeepParent, c.patience(&c.Terms), func(n zkconn.Node) bool { return n.Stat.EphemeralOwner != 0 },

@@ -250,7 +250,7 @@ func (a *all) attempt(ctx context.Context) error {
 }
 
 // know sets the belief about the parent that the next attempt uses. It reads the parent if the belief
-// is unknown or does not fit the request, and claims a node that is no lock's parent yet.
+// is unknown or does not fit the request, and adopts a node that is no lock's parent yet.
 func (j *joiner) know(ctx context.Context) error {
 	p := j.lock.believed()
 	if p.state == unknown || p.state != absent && p.kind != j.Kind || p.state == present && !j.fits(&p) {
@@ -261,7 +261,7 @@ func (j *joiner) know(ctx context.Context) error {
 	}
 	if p.state == unknown || p.state == present && p.generation == j.anchorless {
 		var err error
-		if p, err = j.claim(ctx); err != nil {
+		if p, err = j.adopt(ctx); err != nil {
 			return err
 		}
 		j.anchorless = ""

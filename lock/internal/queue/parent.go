@@ -54,7 +54,7 @@ func anchorPath(parent, generation string) string { return parent + "/" + znode.
 
 // readParent reads the parent and, for a semaphore or if a join has not found it, the anchor. It records
 // the result as the lock's belief, unless the state is unknown. The state is unknown if the parent has no
-// generation, or if that anchor is missing; then the next join claims the parent. readParent fails if this
+// generation, or if that anchor is missing; then the next join adopts the parent. readParent fails if this
 // contender cannot use the parent, or if a read fails.
 func (v *view) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {

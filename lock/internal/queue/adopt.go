@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// claim makes a node without a generation, or without its anchor, the parent of a lock: an empty
+// adopt makes a node without a generation, or without its anchor, the parent of a lock: an empty
 // node, as zk.Lock, Curator and kazoo create, or an ancestor of locks that Holdfast made. It returns
 // the belief about the parent, which may be that of another client that was quicker, or that there
 // is no parent any more. It creates nothing below a node that this contender cannot use.
@@ -20,7 +20,7 @@ import (
 // client can delete the node. So the transaction that replaces the guard by the anchor writes the
 // node that was read after the guard was created, and proves that this client may write the node and
 // delete below it. If the client crashes, the guard goes with the session.
-func (c *contender) claim(ctx context.Context) (p parent, err error) {
+func (c *contender) adopt(ctx context.Context) (p parent, err error) {
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if p, err = c.readParentSynced(ctx); err != nil {
 			return zkconn.Final(err)
