@@ -257,7 +257,7 @@ func TestWire(t *testing.T) {
 		s.after(5*time.Second, "a second later: a deletes the parent, if it is empty")
 		s.nodes()
 	})
-	wire(t, "handoff", "A contended lock: b waits for a, and c for b. The lone holder has gone, so b enters without a list; c hears nothing of that.", func(s *transcript) {
+	wire(t, "contended", "A contended lock: b waits for a, and c for b. The lone holder has gone, so b enters without a list; c hears nothing of that.", func(s *transcript) {
 		a, b, c := s.client("a"), s.client("b"), s.client("c")
 		var h *lock.Hold
 		var next, last <-chan taken
@@ -272,7 +272,7 @@ func TestWire(t *testing.T) {
 		s.after(5*time.Second, "a second after its unlock, each client deletes the parent if only the anchor is left")
 		s.nodes()
 	})
-	wire(t, "local", "Goroutines of one client share an entry: inside the window (10 ms) it is handed off without a request.", func(s *transcript) {
+	wire(t, "localhandoff", "Goroutines of one client share an entry: inside the window (10 ms) it is handed off locally, without a request.", func(s *transcript) {
 		a := s.client("a")
 		h := s.lock(a, "x")
 		line := s.line(s.ctx, a, "x", 2)
@@ -322,7 +322,7 @@ func TestWire(t *testing.T) {
 		s.nodes()
 		s.Heal("a")
 	})
-	wire(t, "last", "The last contender out deletes the parent; one that leaves others behind does not.", func(s *transcript) {
+	wire(t, "parent", "The last contender out deletes the parent; one that leaves others behind does not.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")
 		h := s.lock(a, "x")
 		ctx, giveUp := context.WithCancel(s.ctx)

@@ -2,9 +2,9 @@ package main
 
 // Models, each of one part of the protocol.
 const (
-	queue  = "queue.pml"    // the parent, its anchor, joins, deletes, requests that are applied late
-	writer = "handover.pml" // the one writer of an entry: renewals, transactions, last writes, attaching
-	shared = "shared.pml"   // transactions of several members: refusals, lost replies, answers
+	queue  = "queue.pml"  // the parent, its anchor, joins, deletes, requests that are applied late
+	writer = "writer.pml" // the one writer of an entry: renewals, transactions, last writes, attaching
+	shared = "shared.pml" // transactions of several members: refusals, lost replies, answers
 )
 
 // Names of properties in the models.
@@ -43,8 +43,8 @@ var right = []check{
 	{name: "queue-sessions", model: queue, size: "the same, a new session in place of the lease's end", defs: "-DN=3 -DOTHERS=1 -DFLAPS=1 -DLAPSES=0", whole: true},
 	{name: "queue-crashes", model: queue, size: "the same, a process dies and a reaper is at work", defs: "-DN=3 -DOTHERS=1 -DCRASHES=1 -DREAPER=1 -DLAPSES=0", whole: true},
 	{name: "queue-sends", model: queue, size: "2 processes, 2 calls and 3 sends each; a lost reply, a lease ends", defs: "-DN=2 -DSENDS=3"},
-	{name: "handover", model: writer, size: "3 processes, a write each; two replies are lost, a lease ends", defs: "-DN=3 -DWRITES=1", whole: true},
-	{name: "handover-writes", model: writer, size: "2 processes, two writes each; two replies are lost, a lease ends", defs: "-DN=2 -DWRITES=2"},
+	{name: "writer", model: writer, size: "3 processes, a write each; two replies are lost, a lease ends", defs: "-DN=3 -DWRITES=1", whole: true},
+	{name: "writer-twice", model: writer, size: "2 processes, two writes each; two replies are lost, a lease ends", defs: "-DN=2 -DWRITES=2"},
 	{name: "shared", model: shared, size: "3 callers; a lost reply, a change by another client", defs: "-DN=3 -DDROPS=0"},
 	{name: "shared-lost-twice", model: shared, size: "2 callers; two lost replies, a change by another client", defs: "-DN=2 -DLOSSES=2 -DDROPS=0"},
 	{name: "shared-changes", model: shared, size: "2 callers; a lost reply, two changes, two members that are not sent", defs: "-DN=2 -DCHANGES=2 -DDROPS=2", whole: true},

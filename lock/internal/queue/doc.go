@@ -25,6 +25,29 @@
 // Three pieces of code decide, without a request: admit, [znode.Entry.Judge] and package place. The
 // reply to a join, an exchange or an attach is awaited even if the caller gives up.
 //
+// # From one holder to the next
+//
+//   - To a waiter of another client: the holder deletes its entry, and the server tells the waiter right
+//     behind, which watches that entry. That waiter enters at once if it knows that this was the only
+//     holder; otherwise it lists the entries first (Admission). If the holder has crashed, the waiter deletes the
+//     entry when the lease and the grace have passed (Waiting and purging).
+//   - To a goroutine of the same client, within the local window: a local handoff. The entry stays, and
+//     no request is sent. Each goroutine has a hold and a token of its own. The code
+//     of package lock and below calls only this a handoff.
+//   - To a goroutine of the same client, after the window: an exchange. One transaction deletes the entry
+//     and creates another one at the end of the queue.
+//   - To another process, by a ticket: it attaches to the entry that the first one has detached.
+//
+// # Words
+//
+//	P, E, anchor, generation   the lock's node, an entry, and what tells one P from a later one: package znode
+//	adopt                      make a P of a node that has no anchor
+//	belief, guess              what this client takes P to be; the server refuses a join if it is wrong
+//	guard                      an ephemeral node with an anchor's name: P cannot be deleted meanwhile
+//	settled                    said of a read that cannot be older than the own entry
+//	place, window              what a client's goroutines share at a lock, and how long they hand off: package place
+//	sample, term               a stamp of the leader's clock, and how long stamps can be compared: package clock
+//
 // # Assumptions about ZooKeeper
 //
 //   - Z1: One leader orders all writes by a rising zxid. The upper half of the zxid is the epoch:
@@ -87,8 +110,8 @@
 //
 // Folder lock/testdata/wire has a transcript of each mechanism: requests, replies, watch events, and
 // the nodes afterwards. A test compares them with what clients send. Read free.txt, again.txt and
-// handoff.txt, from one client to the next, first; then local, between the goroutines of one client,
-// shared, renewal, last, purge, readers, semaphore, all, election, detach, revoke and txn.
+// contended.txt first, then localhandoff, shared (transactions), renewal, parent, purge, readers,
+// semaphore, all, election, detach, revoke and txn.
 //
 //	a  multi, refused      a transaction of client a
 //	x                      the lock's node; "x on 2": on that version of it
@@ -227,11 +250,9 @@
 //
 // # The goroutines of a client
 //
-// Package place decides on local handoffs, which exist in memory alone. An entry is continued only if
-// its lease is fresh. An unlock inside the window passes it on: at once, or when the write in flight is
-// answered, and if the window ends before, the entry leaves. An unlock after the window exchanges it for
-// an entry at the end of the queue. Behind a hold of a second the first waiting goroutine joins while the
-// entry is still held.
+// Package place decides on local handoffs. An entry is handed off only if its lease is fresh, and at once,
+// or when the write in flight is answered; if the window ends before that, the entry leaves. Behind a
+// hold of a second the first waiting goroutine joins while the entry is still held.
 //
 //	one for the client     the keeper, which renews; watchSession; the inbox and the tidier while there
 //	                       is work; those of observers and logs; the connection's own
