@@ -351,7 +351,7 @@ func (hs *Holds) Unlock() error {
 			unlocked++
 			continue
 		}
-		wg.Go(func() { leaves[i], errs[i] = h.giveBack(end) }) // a hold may have to wait for its transaction
+		wg.Go(func() { leaves[i], errs[i] = h.endHandle(end) }) // a hold may have to wait for its transaction
 	}
 	wg.Wait()
 	var leave []*queue.Entry

@@ -170,7 +170,7 @@ func (h *hold) Unlock() error {
 		defer c.tasks.Leave()
 	}
 	end := time.Now().Add(c.cfg.unlockTimeout)
-	leaves, err := h.giveBack(end)
+	leaves, err := h.endHandle(end)
 	if !leaves {
 		return err
 	}
@@ -179,14 +179,14 @@ func (h *hold) Unlock() error {
 	return h.t.own(c.leaveResult(h.e, c.queue.Leave(ctx, h.e)))
 }
 
-// giveBack releases a handle that was just unlocked. First it waits until no transaction of the
+// endHandle ends a handle that was just unlocked. First it waits until no transaction of the
 // handle can still be applied, but not longer than until end. leaves reports whether the caller
 // must delete the entry: the handle was the last one, and the entry was not handed off locally. The
 // error says why the hold had ended before, or is an UnlockError because a transaction is in doubt.
-func (h *hold) giveBack(end time.Time) (leaves bool, err error) {
+func (h *hold) endHandle(end time.Time) (leaves bool, err error) {
 	h.stopDelivery()
 	h.t.leave()
-	last, err := h.e.Release(&h.unlocked, end)
+	last, err := h.e.UnlockHandle(&h.unlocked, end)
 	if err == ErrInDoubt {
 		err = &UnlockError{Lock: h.e.Lock(), Entry: h.e.Path, Err: err}
 	}

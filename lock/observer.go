@@ -279,7 +279,7 @@ func (c *Client) Check() error {
 // losses and risks, and ends the delivery of requests to an entry that has ended.
 func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	// After an unlock, hold.giveBack calls ended, unless it hands the entry off.
+	// After an unlock, hold.endHandle calls ended, unless it hands the entry off.
 	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) {
 		c.ended(e, change.Why)
 	}

@@ -217,11 +217,11 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	}
 	cmd := supervise.Command{Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), cfg.PasswordVariables())}
 	return f.supervise(ctx, taking, hold, ttl, cmd, func(kept bool, status int) error {
-		giveBack := hold.Unlock
+		end := hold.Unlock
 		if kept {
-			giveBack = func() error { return f.giveBack(hold, status) }
+			end = func() error { return f.endHold(hold, status) }
 		}
-		return errors.Join(giveBack(), locks.Close()) // also after a loss: the entry may still exist
+		return errors.Join(end(), locks.Close()) // also after a loss: the entry may still exist
 	})
 }
 

@@ -94,10 +94,10 @@ func (f *ticketFlags) attached() {
 // unless the command itself has failed.
 var errNoTicket = errors.New("there is no ticket, and the lock is not kept")
 
-// giveBack ends the hold after the command has ended with the given status: by an unlock, or by a
+// endHold ends the hold after the command has ended with the given status: by an unlock, or by a
 // detach with a ticket for the next process. It writes the ticket to the file before the detach, so
 // that the ticket survives a crash of this process.
-func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
+func (f *ticketFlags) endHold(hold *lock.Hold, status int) error {
 	if f.detach == "" {
 		return hold.Unlock()
 	}

@@ -150,7 +150,7 @@ func (t *Turn) do(ctx context.Context, f Func) Outcome {
 	returned := false
 	defer func() {
 		if !returned { // f has panicked
-			giveBack(t.Hold)
+			unlock(t.Hold)
 		}
 	}()
 	inner, stop := during(ctx, t.Hold)

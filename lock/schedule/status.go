@@ -84,7 +84,7 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 	if err != nil {
 		return err
 	}
-	defer giveBack(hold)
+	defer unlock(hold)
 	at := path.Join(base, name)
 	data, stat, err := tree.Get(ctx, at)
 	if err == nil && len(data) == 0 { // an ancestor of other jobs
@@ -103,7 +103,7 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 			if err != nil {
 				return err
 			}
-			giveBack(its)
+			unlock(its)
 		}
 	}
 	err = hold.Txn(ctx, lock.OpDelete(at, stat.Version))

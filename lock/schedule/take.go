@@ -49,7 +49,7 @@ func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (ta
 		err = fmt.Errorf("%w: %w", errAgain, err)
 	}
 	if t.turn == nil || t.turn.Hold != hold {
-		giveBack(hold)
+		unlock(hold)
 	}
 	return t, err
 }
@@ -122,7 +122,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 		}
 		if err := j.write(ctx, hold, rec, version); err != nil {
 			if t.turn != nil && t.turn.Hold != hold {
-				giveBack(t.turn.Hold)
+				unlock(t.turn.Hold)
 			}
 			t.turn = nil
 			if err == errChanged {
@@ -171,7 +171,7 @@ func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed 
 			if err != nil {
 				return nil, err
 			}
-			giveBack(hold)
+			unlock(hold)
 		}
 		run.Outcome, run.Ended = Unfinished, now
 		crashed = append(crashed, *run)
@@ -191,7 +191,7 @@ func (t *Turn) finish(outcome Outcome, why error) Outcome {
 	if err := t.record(&run); err != nil {
 		run.Outcome, run.Error = Unfinished, textOf(errors.Join(err, why))
 	}
-	giveBack(t.Hold)
+	unlock(t.Hold)
 	t.job.tell(run)
 	return run.Outcome
 }
@@ -240,9 +240,8 @@ func (j *Job) tell(runs ...Run) {
 	}
 }
 
-// giveBack unlocks a hold. It ignores an error, which the client has logged: the entry then
-// expires.
-func giveBack(hold *lock.Hold) { _ = hold.Unlock() }
+// unlock unlocks a hold. It ignores an error, which the client has logged: the entry then expires.
+func unlock(hold *lock.Hold) { _ = hold.Unlock() }
 
 // during returns a context that ends with ctx, with the hold, or when the caller calls the
 // function.

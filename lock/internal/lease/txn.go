@@ -37,7 +37,7 @@ const raisedByTxn = 2
 // After any error but ErrInDoubt nothing was applied.
 //
 // A transaction belongs to a handle of the entry. Once the handle was unlocked, which sets
-// unlocked, the transaction is not sent again, and fails with ErrUnlocked. See [Entry.Release].
+// unlocked, the transaction is not sent again, and fails with ErrUnlocked. See [Entry.UnlockHandle].
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
 	return e.keeper.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
@@ -102,7 +102,7 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool, ops []any) 
 			case e.state == Ended:
 				err = e.why
 				return
-			case unlocked.Load(): // checked under the entry's lock: a later Release finds this write
+			case unlocked.Load(): // checked under the entry's lock: a later UnlockHandle finds this write
 				err = ErrUnlocked
 				return
 			case e.writing == nil:
@@ -123,17 +123,17 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool, ops []any) 
 	}
 }
 
-// Release removes a handle as Unlock does. The caller must set unlocked before. Once Release has
-// returned nil, and for the last handle the node is deleted, no transaction of the handle can be
-// applied any more.
+// UnlockHandle removes a handle as Unlock does, and deals with the handle's transaction. The caller must
+// set unlocked before. Once UnlockHandle has returned nil, and for the last handle the node is deleted,
+// no transaction of the handle can be applied any more.
 //
-//   - If other handles remain, Release first waits for the outcome of a transaction in flight or in
-//     doubt. If the outcome is not known at the time end, Release fails with ErrInDoubt, but still
+//   - If other handles remain, UnlockHandle first waits for the outcome of a transaction in flight or in
+//     doubt. If the outcome is not known at the time end, UnlockHandle fails with ErrInDoubt, but still
 //     removes the handle.
-//   - If the handle is the last one, the entry ends at once. Then Release only waits for a write
+//   - If the handle is the last one, the entry ends at once. Then UnlockHandle only waits for a write
 //     that is in flight and not in doubt: the deletion of the node settles a write in doubt. If the
 //     write in flight has no reply at the time end, the entry is not handed off locally.
-func (e *Entry) Release(unlocked *atomic.Bool, end time.Time) (last bool, why error) {
+func (e *Entry) UnlockHandle(unlocked *atomic.Bool, end time.Time) (last bool, why error) {
 	if !locked(e, func() bool { return e.transacted }) {
 		return e.Unlock()
 	}
