@@ -9,6 +9,7 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -54,6 +55,11 @@ type Terms struct {
 	// Metadata is the user's metadata in the record. The map is never changed: Entry.Describe
 	// replaces it.
 	Metadata map[string]string
+}
+
+// Alike reports whether goroutines that ask for these terms can use one entry.
+func (t *Terms) Alike(o *Terms) bool {
+	return t.TTL == o.TTL && t.Grace == o.Grace && t.MaxHold == o.MaxHold && maps.Equal(t.Metadata, o.Metadata)
 }
 
 // Grant is the part of a record about the grant. The zero value means that there was none.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"sync/atomic"
 	"time"
 
@@ -23,10 +22,9 @@ func (r *Request) hasPlace() bool {
 
 // alike reports whether an entry that was created for one of the requests suits the other one.
 func (r *Request) alike(o *Request) bool {
-	a, b := &r.Terms, &o.Terms
 	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
 		r.KeepParent == o.KeepParent && r.Barging == o.Barging && r.Window == o.Window &&
-		a.TTL == b.TTL && a.Grace == b.Grace && a.MaxHold == b.MaxHold && maps.Equal(a.Metadata, b.Metadata)
+		r.Terms.Alike(&o.Terms)
 }
 
 // digest returns a number that requests that are alike share. Thousands of requests for one lock may

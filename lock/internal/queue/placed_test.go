@@ -22,7 +22,7 @@ import (
 )
 
 // TestUnlikeRequests: requests share a place only if an entry of one has the settings of the other. A field
-// that is added later, and that alike does not compare, fails here.
+// that is added later, and that neither alike nor Terms.Alike compares, fails here.
 func TestUnlikeRequests(t *testing.T) {
 	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
 	q, s, requests := offline(new(local)), new(lockState), []Request{base}
