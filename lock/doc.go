@@ -16,7 +16,8 @@
 //	return ship(hold.Context(), order, hold.Token())
 //
 // Each contender's entry is a persistent node with a lease, which its client renews. A hold ends
-// when it is unlocked or when its lease expires, not with a session.
+// when it is unlocked or when its lease expires, not with a session. The TTL is the length of a
+// lease after each renewal. Before other clients delete an expired entry they also wait for the grace.
 //
 // Make one [Client] for a process, and share it: its goroutines share a session, renewals and
 // places in the queues.
