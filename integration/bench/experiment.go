@@ -73,7 +73,7 @@ func handoffTitle(n int, hold time.Duration) string {
 }
 
 func experiments(s size) []*experiment {
-	return slices.Concat(mutexes(s), family(s), local(s), elsewhere(s))
+	return slices.Concat(mutexes(s), otherRecipes(s), local(s), elsewhere(s))
 }
 
 // mutexes returns the workloads A to H.

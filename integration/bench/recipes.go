@@ -10,9 +10,9 @@ import (
 
 const permitsTitle = "handoff of %d permits among %d clients that hold for %v" + loopback
 
-// family returns the experiments on read/write locks (workload I), semaphores (J), several locks
+// otherRecipes returns the experiments on read/write locks (workload I), semaphores (J), several locks
 // together (K) and elections (C).
-func family(s size) []*experiment {
+func otherRecipes(s size) []*experiment {
 	const toRead = "free lock to read, one client" + loopback
 	list := []*experiment{
 		free(toRead, bar{Figure: 0, Against: curatorName, Limit: 0.8}, bar{Figure: 1, Limit: 2, Counted: true}).as("I", reading),
