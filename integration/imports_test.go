@@ -23,7 +23,7 @@ func TestImports(t *testing.T) {
 		"lock/locktest":                 {"lock/znode"},
 		"lock/locktest/wire":            {},
 		"lock/internal/zkconn":          {"lock/internal/outbox"},
-		"lock/internal/inbox":           {"lock/internal/zkconn", "lock/znode"},
+		"lock/internal/revoke":          {"lock/internal/zkconn", "lock/znode"},
 		"lock/history":                  {"lock/history/internal/records", "lock/history/txnlog", "lock/znode"},
 		"lock/history/audit":            {"lock/history/internal/records", "lock/history/txnlog", "lock/znode"},
 		"lock/history/txnlog":           {"lock/znode"},

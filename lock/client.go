@@ -14,10 +14,10 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
-	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/outbox"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/revoke"
 	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -42,7 +42,7 @@ type Client struct {
 	clock  *clock.Clock
 	keeper *lease.Keeper
 	queue  *queue.Queue
-	inbox  *inbox.Inbox
+	revoke *revoke.Requests
 	lost   atomic.Uint64  // Stats.Lost
 	logs   *outbox.Outbox // lines for cfg.log
 	events *outbox.Outbox // events for the observers
@@ -198,7 +198,7 @@ func (c *Client) start() *Client {
 		LossOf: lossOf, Observe: c.entryChanged, Waits: c.waits, Purged: c.purged,
 		NotHandedOff: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
-	c.inbox = inbox.New(inbox.Options{
+	c.revoke = revoke.New(revoke.Options{
 		Conn: c.conn, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open, Root: c.cfg.root, ACL: c.cfg.acl, Random: c.cfg.random,
 		Who: znode.Revocation{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()}, Patience: c.cfg.unlockTimeout,
 	})

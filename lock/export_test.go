@@ -58,9 +58,9 @@ func (c *Client) Session() int64 { return c.conn.Session() }
 // Orphans returns the number of orphaned creates that the client remembers.
 func (c *Client) Orphans() int { return c.queue.Stats().Orphans }
 
-// Wards returns the number of entries that the client remembers for Revoked, including some that
+// Revocable returns the number of entries that the client remembers for Revoked, including some that
 // have ended.
-func (c *Client) Wards() int { return c.inbox.Wards() }
+func (c *Client) Revocable() int { return c.revoke.Watched() }
 
 // Watches returns the number of remembered watches, including those that fired.
 func (c *Client) Watches() int { return c.conn.Watches() }

@@ -480,7 +480,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			h.Revoked()
 			w.unlock(h)
 		}
-		atMost(w, "entries that are remembered", a.Wards(), 1)
+		atMost(w, "entries that are remembered", a.Revocable(), 1)
 		w.empty()
 	})
 }

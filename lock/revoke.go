@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-io/holdfast/lock/internal/inbox"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/revoke"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -59,7 +59,7 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 		return err
 	}
 	defer end()
-	asked, others, err := c.inbox.Ask(bound, name, reason)
+	asked, others, err := c.revoke.Ask(bound, name, reason)
 	switch {
 	case errors.Is(err, znode.ErrForeign), errors.Is(err, znode.ErrNewer):
 		return fmt.Errorf("revoke %q: %w: %w", name, ErrForeign, err)
@@ -91,25 +91,25 @@ func (h *hold) Revoked() <-chan Revocation {
 	if h.unlocked.Load() || h.Err() != nil {
 		return nil
 	}
-	box, path := h.client.inbox, h.e.Path
-	ear := box.Listen(path, h, func() inbox.Ear { return make(ear, 1) }).(ear)
+	requests, path := h.client.revoke, h.e.Path
+	revoked := requests.Listen(path, h, func() revoke.Listener { return make(revocations, 1) }).(revocations)
 	if h.unlocked.Load() { // it was unlocked meanwhile
-		box.Forget(path, h)
+		requests.Forget(path, h)
 	}
 	if h.Err() != nil {
-		box.Forget(path, h)
+		requests.Forget(path, h)
 	}
 	if err := h.e.Err(); err != nil { // the whole hold has ended, not only this handle
 		h.client.ended(h.e, err)
 	}
-	return ear
+	return revoked
 }
 
 // ended stops the delivery of requests for an entry that has ended. If the entry was handed off
 // locally, ended does nothing: the entry has another holder.
 func (c *Client) ended(e *queue.Entry, why error) {
 	if !e.HandedOff() {
-		c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
+		c.revoke.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
 	}
 }
 
@@ -117,20 +117,20 @@ func (c *Client) ended(e *queue.Entry, why error) {
 // a request, the entry is not handed off locally.
 func (h *hold) stopDelivery() {
 	h.e.Unwarn(h)
-	if h.client.inbox.Forget(h.e.Path, h) {
+	if h.client.revoke.Forget(h.e.Path, h) {
 		h.e.Pin()
 	}
 }
 
-// ear is the channel that Revoked returns.
-type ear chan Revocation
+// revocations is the channel that Revoked returns.
+type revocations chan Revocation
 
 // Tell delivers a request, in place of an unreceived one. Only one call runs at a time, so the send
 // does not block.
-func (e ear) Tell(r inbox.Request) {
+func (c revocations) Tell(r revoke.Request) {
 	select {
-	case <-e:
+	case <-c:
 	default:
 	}
-	e <- Revocation{Owner: r.Owner, Host: r.Host, PID: r.PID, Reason: r.Reason, At: time.UnixMilli(r.Stat.Ctime)}
+	c <- Revocation{Owner: r.Owner, Host: r.Host, PID: r.PID, Reason: r.Reason, At: time.UnixMilli(r.Stat.Ctime)}
 }

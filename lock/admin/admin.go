@@ -18,7 +18,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/access"
-	"github.com/holdfast-io/holdfast/lock/internal/inbox"
+	"github.com/holdfast-io/holdfast/lock/internal/revoke"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -260,5 +260,5 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 	if err := t.check(ctx); err != nil {
 		return znode.Rules{}, err
 	}
-	return inbox.Rules(ctx, t.c.Conn, path, parent)
+	return revoke.Rules(ctx, t.c.Conn, path, parent)
 }

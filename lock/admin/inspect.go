@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/internal/inbox"
+	"github.com/holdfast-io/holdfast/lock/internal/revoke"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -90,7 +90,7 @@ func (t Tree) inspect(ctx context.Context, s *State) error {
 	case err != nil:
 		s.Foreign = fmt.Errorf("%s: %w", path, err)
 	default:
-		rules, err := inbox.Rules(ctx, t.c.Conn, path, parent)
+		rules, err := revoke.Rules(ctx, t.c.Conn, path, parent)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return fmt.Errorf("read the anchor below %s: %w", path, err)
 		}

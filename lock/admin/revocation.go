@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/lock/internal/inbox"
+	"github.com/holdfast-io/holdfast/lock/internal/revoke"
 )
 
 // Revocation is a request to release a lock, see [lock.Client.Revoke].
@@ -26,7 +26,7 @@ func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
 	if err := t.check(ctx); err != nil {
 		return Revocation{}, err
 	}
-	r, stale, err := inbox.Read(ctx, t.c.Conn, t.c.Root, id)
+	r, stale, err := revoke.Read(ctx, t.c.Conn, t.c.Root, id)
 	if err != nil || r.Err != nil {
 		return Revocation{Stat: r.Stat, Err: r.Err}, err
 	}

@@ -254,7 +254,7 @@
 // or when the write in flight is answered; if the window ends before that, the entry leaves. Behind a
 // hold of a second the first waiting goroutine joins while the entry is still held.
 //
-//	one for the client     the keeper, which renews; watchSession; the inbox and the tidier while there
+//	one for the client     the keeper, which renews; watchSession; package revoke and the tidier while there
 //	                       is work; those of observers and logs; the connection's own
 //	a join of a place      placed.join, until an entry's turn has come. The callers of Lock only wait
 //	a call without a place abandonable: it goes on if the caller has given up, until it is cleaned up

@@ -1,4 +1,4 @@
-package inbox
+package revoke
 
 import (
 	"context"
@@ -12,27 +12,27 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// An Ear receives the requests for one handle of a hold. Tell must not block.
-type Ear interface{ Tell(Request) }
+// A Listener receives the requests for one handle of a hold. Tell must not block.
+type Listener interface{ Tell(Request) }
 
-// ward is an entry of this client whose release other clients can request.
-type ward struct {
-	path  string
-	ears  map[any]Ear     // the ear of each handle
-	seen  int64           // Czxid of the last request that was read; 0: none
-	reads <-chan zk.Event // watch of the last read; nil: none
-	last  Request         // last request that was delivered; zero: none
-	ended bool            // the entry has ended: a request found later is deleted
+// watchedEntry is an entry of this client whose release other clients can request.
+type watchedEntry struct {
+	path      string
+	listeners map[any]Listener // the listener of each handle
+	seen      int64            // Czxid of the last request that was read; 0: none
+	reads     <-chan zk.Event  // watch of the last read; nil: none
+	last      Request          // last request that was delivered; zero: none
+	ended     bool             // the entry has ended: a request found later is deleted
 }
 
-// ended is a ward that has ended, and the time of its end.
+// ended is an entry that has ended, and the time of its end.
 type ended struct {
-	id   string
-	ward *ward
-	at   time.Time
+	id    string
+	entry *watchedEntry
+	at    time.Time
 }
 
-// rememberEnded is the least time for which the inbox remembers an ended entry: a request that was
+// rememberEnded is the least time for which Requests remembers an ended entry: a request that was
 // made before the entry's end may appear in the list later.
 const rememberEnded = 10 * time.Second
 
@@ -40,55 +40,55 @@ const rememberEnded = 10 * time.Second
 // example because an ACL forbids it.
 const listAgainAfter = time.Minute
 
-// Listen returns the ear of a handle on the hold of the entry with that path. The first call for
-// a handle makes the ear with open. A request that exists already is delivered, too. The client's
+// Listen returns the listener of a handle on the hold of the entry with that path. The first call for
+// a handle makes the listener with open. A request that exists already is delivered, too. The client's
 // first call starts the goroutine that watches the requests.
-func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
+func (b *Requests) Listen(path string, handle any, open func() Listener) Listener {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id := nodeOf(path)
-	w := b.wards[id]
+	w := b.watched[id]
 	if w == nil || w.ended {
-		w = &ward{path: path, ears: map[any]Ear{}}
-		b.wards[id] = w
+		w = &watchedEntry{path: path, listeners: map[any]Listener{}}
+		b.watched[id] = w
 	}
-	ear, known := w.ears[handle]
+	listener, known := w.listeners[handle]
 	if known {
-		return ear
+		return listener
 	}
-	ear = open()
-	w.ears[handle] = ear
+	listener = open()
+	w.listeners[handle] = listener
 	switch {
 	case w.last.Stat != nil:
-		ear.Tell(w.last)
+		listener.Tell(w.last)
 	case !b.used.Swap(true):
 		b.Tasks.Go(b.run)
 	default:
 		b.nudge()
 	}
-	return ear
+	return listener
 }
 
-// Forget forgets a handle: its ear receives no further requests. It reports whether a request for
+// Forget forgets a handle: its listener receives no further requests. It reports whether a request for
 // the hold was ever delivered.
-func (b *Inbox) Forget(path string, handle any) (asked bool) {
+func (b *Requests) Forget(path string, handle any) (asked bool) {
 	if !b.used.Load() {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.wards[nodeOf(path)]
+	w := b.watched[nodeOf(path)]
 	if w == nil {
 		return false
 	}
-	delete(w.ears, handle)
+	delete(w.listeners, handle)
 	return w.last.Stat != nil
 }
 
 // Ended must be called when an entry has ended for this client. It deletes a request to the entry, in
 // the background, once the node has gone. If handedOn is set, the entry was detached, and the
 // request stays for the next owner.
-func (b *Inbox) Ended(path string, handedOn bool) {
+func (b *Requests) Ended(path string, handedOn bool) {
 	if !b.used.Load() {
 		return
 	}
@@ -96,34 +96,34 @@ func (b *Inbox) Ended(path string, handedOn bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.over) > 0 && now.Sub(b.over[0].at) > rememberEnded {
-		if old := b.over[0]; b.wards[old.id] == old.ward {
-			delete(b.wards, old.id)
+		if old := b.over[0]; b.watched[old.id] == old.entry {
+			delete(b.watched, old.id)
 		}
 		b.over = b.over[1:]
 	}
-	w := b.wards[id]
+	w := b.watched[id]
 	switch {
 	case w == nil || w.ended:
 	case handedOn:
-		delete(b.wards, id)
+		delete(b.watched, id)
 	case w.seen != 0:
-		delete(b.wards, id)
+		delete(b.watched, id)
 		b.clearSoon(id)
 	default:
-		w.ended, w.ears = true, nil
+		w.ended, w.listeners = true, nil
 		b.over = append(b.over, ended{id, w, now})
 	}
 }
 
-// Wards returns the number of remembered entries. An entry that has ended may be remembered until
+// Watched returns the number of remembered entries. An entry that has ended may be remembered until
 // another entry ends.
-func (b *Inbox) Wards() int {
+func (b *Requests) Watched() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.wards)
+	return len(b.watched)
 }
 
-func (b *Inbox) nudge() {
+func (b *Requests) nudge() {
 	select {
 	case b.wake <- struct{}{}:
 	default: // a token is there already
@@ -131,7 +131,7 @@ func (b *Inbox) nudge() {
 }
 
 // run watches the list of the requests, and delivers new ones, until the client closes.
-func (b *Inbox) run() {
+func (b *Requests) run() {
 	var ids []string
 	var changed <-chan zk.Event // watch on the list in ids; nil: there is no list
 	var told time.Time          // time of the last log line about lost requests
@@ -172,7 +172,7 @@ func (b *Inbox) run() {
 
 // list lists the requests, and returns a watch on the list. The watch also fires after each outage,
 // in which a change may have been missed.
-func (b *Inbox) list(ctx context.Context) (ids []string, changed <-chan zk.Event, err error) {
+func (b *Requests) list(ctx context.Context) (ids []string, changed <-chan zk.Event, err error) {
 	err = b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() (err error) {
 		ids, _, changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
 		if !errors.Is(err, zk.ErrNoNode) {
@@ -186,19 +186,19 @@ func (b *Inbox) list(ctx context.Context) (ids []string, changed <-chan zk.Event
 // tell reads the listed requests to entries of this client, and delivers new ones. It does not read a
 // request again that has not changed since, as the watch of the last read shows. Unless anew is set, it
 // only reads requests to entries for which it has not read a request yet.
-func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
+func (b *Requests) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()
-		w := b.wards[id]
-		stray, read := w != nil && w.ended, w != nil && w.seen != 0
+		w := b.watched[id]
+		late, read := w != nil && w.ended, w != nil && w.seen != 0
 		// A server sends an event before it shows the change. A borrowed connection may pass it on later.
 		changed := read && anew && (!b.Conn.Owned() || zkconn.Fired(w.reads))
-		if stray {
-			delete(b.wards, id)
+		if late {
+			delete(b.watched, id)
 		}
 		b.mu.Unlock()
 		switch {
-		case stray:
+		case late:
 			b.clearSoon(id)
 		case w != nil && (!read || changed):
 			err = errors.Join(err, b.tellOne(ctx, id, w))
@@ -207,7 +207,7 @@ func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	return err
 }
 
-func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
+func (b *Requests) tellOne(ctx context.Context, id string, w *watchedEntry) error {
 	n, reads, err := b.Conn.Watch(ctx, path(b.Root, id))
 	b.mu.Lock()
 	if w.reads = reads; err != nil {
@@ -231,10 +231,10 @@ func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	return nil
 }
 
-// take delivers r to the ward's ears, unless r could not be decoded or is the last request that was
-// read. If the entry has ended while r was read, take deletes r: Ended did not, because no request was
-// known. take reports whether r is new, even if r could not be decoded.
-func (b *Inbox) take(id string, w *ward, r Request) bool {
+// take delivers r to the entry's listeners, unless r could not be decoded or is the last request that
+// was read. If the entry has ended while r was read, take deletes r: Ended did not, because no request
+// was known. take reports whether r is new, even if r could not be decoded.
+func (b *Requests) take(id string, w *watchedEntry, r Request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w.seen == r.Stat.Czxid {
@@ -245,8 +245,8 @@ func (b *Inbox) take(id string, w *ward, r Request) bool {
 	}
 	if w.seen = r.Stat.Czxid; r.Err == nil {
 		w.last = r
-		for _, ear := range w.ears {
-			ear.Tell(r)
+		for _, listener := range w.listeners {
+			listener.Tell(r)
 		}
 	}
 	return true

@@ -1,9 +1,7 @@
-// Package inbox requests the release of locks from their holders. A request is a node in one
-// directory beside the locks. Package queue does not use these nodes.
-//
-// Words of this package: a ward is an entry of this client whose release other clients can request.
-// A handle is one user of a hold; its ear receives the requests.
-package inbox
+// Package revoke requests the release of locks from their holders, and delivers such requests to them.
+// A request is a node below [znode.Inbox], with the name of the holder's entry. Package queue does not
+// use these nodes.
+package revoke
 
 import (
 	"context"
@@ -22,20 +20,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Inbox sends requests to holders, and receives requests for the holds of one client. All methods
+// Requests sends requests to holders, and receives requests for the holds of one client. All methods
 // are safe for concurrent use.
-type Inbox struct {
+type Requests struct {
 	Options
 
 	used atomic.Bool   // a handle listens, or has listened
 	wake chan struct{} // buffer of one: wakes run for a new handle
 
-	mu    sync.Mutex
-	wards map[string]*ward // by the ids of their entries
-	over  []ended          // wards that have ended, oldest first
+	mu      sync.Mutex
+	watched map[string]*watchedEntry // by the ids of the entries
+	over    []ended                  // entries that have ended, oldest first
 }
 
-// Options has the parts and settings of an inbox.
+// Options has the parts and settings of [Requests].
 type Options struct {
 	Conn    *zkconn.Conn     // sends all requests
 	Log     zerolog.Logger   // receives problems of the delivery
@@ -49,9 +47,9 @@ type Options struct {
 	Patience time.Duration
 }
 
-// New returns an inbox. It makes no request and starts no goroutine before Ask or Listen is called.
-func New(o Options) *Inbox {
-	return &Inbox{Options: o, wake: make(chan struct{}, 1), wards: map[string]*ward{}}
+// New returns the requests of a client. It makes no request and starts no goroutine before Ask or Listen is called.
+func New(o Options) *Requests {
+	return &Requests{Options: o, wake: make(chan struct{}, 1), watched: map[string]*watchedEntry{}}
 }
 
 // path returns the path of the request with that id; "": of the requests' parent.
@@ -100,7 +98,7 @@ var errStands = errors.New("the asked entry still exists")
 // clear deletes the request to the entry with that id if the request is stale. If the entry exists,
 // it fails with errStands. It returns nil if there is no request, or if the request cannot be
 // decoded.
-func (b *Inbox) clear(ctx context.Context, id string) error {
+func (b *Requests) clear(ctx context.Context, id string) error {
 	r, stale, err := Read(ctx, b.Conn, b.Root, id)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -126,7 +124,7 @@ const lastMoments = time.Second
 // clearSoon deletes, in the background, the request to an ended entry of this client as soon as the
 // entry has gone. It gives up after Patience, or lastMoments after the client has begun to close.
 // Then a later Ask, of any client, or the reaper deletes the request.
-func (b *Inbox) clearSoon(id string) {
+func (b *Requests) clearSoon(id string) {
 	b.Tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
 		defer cancel()
@@ -147,7 +145,7 @@ func (b *Inbox) clearSoon(id string) {
 // createParent creates the requests' parent after a call failed with why because the parent is
 // missing. Its result is for [zkconn.Conn.Retry], which then repeats the call, or ends if an ACL
 // forbids the create.
-func (b *Inbox) createParent(ctx context.Context, why error) error {
+func (b *Requests) createParent(ctx context.Context, why error) error {
 	_, err := b.Conn.Multi(ctx, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,
 	})

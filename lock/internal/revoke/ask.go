@@ -1,4 +1,4 @@
-package inbox
+package revoke
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ const mostCleared = 16
 // the paths of other libraries' entries, which cannot be asked. If the lock has no holder, it
 // returns 0 and no error. It fails with znode.ErrForeign or ErrNewer if the lock's nodes hold
 // other data, and with zkconn.ErrDenied if an ACL forbids a request.
-func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
+func (b *Requests) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
 	holders, err := zkconn.Synced(ctx, b.Conn, b.Root+"/"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+"/"+lock) })
 	if err != nil {
 		return 0, nil, err
@@ -42,7 +42,7 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 }
 
 // holders returns the contenders that hold a lock, or whose turn has come.
-func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error) {
+func (b *Requests) holders(ctx context.Context, parent string) ([]znode.Name, error) {
 	for {
 		n, err := b.Conn.Get(ctx, parent)
 		if err != nil {
@@ -112,7 +112,7 @@ func missing(err error) error {
 //
 // put deletes an existing request and creates the new one, because listening clients watch the list
 // of the requests, and not each request.
-func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
+func (b *Requests) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
 	ops := []any{check, create}
@@ -148,7 +148,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 }
 
 // clearSome reads up to mostCleared requests, from a random one on, and deletes the stale ones.
-func (b *Inbox) clearSome() {
+func (b *Requests) clearSome() {
 	ctx, cancel := context.WithTimeout(b.Closing, b.Patience)
 	defer cancel()
 	ids, _, err := b.Conn.Children(ctx, path(b.Root, ""))
