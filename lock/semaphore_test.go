@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// sem returns the semaphore "x" of a new client that caches no leases.
+// sem returns the semaphore "x" of a new client.
 func (w *world) sem(label string, permits int) *lock.Semaphore {
 	w.Helper()
 	return w.client(label).Semaphore("x", permits)

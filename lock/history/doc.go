@@ -56,7 +56,7 @@
 //     ([Event.Lease]), or until released. Clients count a lease from before they send the write, so
 //     they stop believing before the stamped end.
 //   - Which goroutine of a process had the lock: goroutines share an entry, and local handoffs write
-//     nothing. An unlock that only caches the lease writes nothing either.
+//     nothing.
 //   - Reads, watches, refused requests, and addresses of clients. The owner, host and process id
 //     are those that clients write into their entries. A session that wrote no entry has no owner.
 //   - How long an election took, and what the time was: stamps are the leader's clock.

@@ -22,7 +22,7 @@ type placed struct {
 	waiting bool     // a join has to wait
 	waitsBy string   // path of the entry that this join waits with; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
-	timed   bool     // holdIsLong will run
+	timed   bool     // the timer of awaitLongHold is set
 }
 
 // errUnwanted ends a join that no goroutine waits for any more.

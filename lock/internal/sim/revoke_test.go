@@ -164,7 +164,7 @@ func (s *sim) requests() (all []string) {
 	return all
 }
 
-// breakOne force-releases an entry of Holdfast, whether it is held, waiting, cached or detached. If
+// breakOne force-releases an entry of Holdfast, whether it is held, waiting or detached. If
 // the force-release completes, the holder of the entry must know of it.
 func (p *process) breakOne(ctx context.Context, r *rand.Rand, one step, label string) {
 	c := p.caller(one)
