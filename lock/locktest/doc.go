@@ -101,7 +101,8 @@
 //
 // [Quirks] model servers that differ from ZooKeeper.
 //
-// The package's conformance tests compare it with a real server. They run one table of scenarios,
-// and random requests, against the ensemble and, if HOLDFAST_ZOOKEEPER=host:port names one, a
-// real server. Both must give the same answers.
+// The package's conformance tests compare it with a real server. They run the scripts in
+// testdata/conformance, and random requests, against the ensemble and, if HOLDFAST_ZOOKEEPER=host:port
+// names one, a real server. Both must give the same answers. The scripts in testdata/faults show what
+// each fault does.
 package locktest

@@ -7,6 +7,15 @@ import (
 	"slices"
 )
 
+// OpCodes returns the codes of operations, by their names.
+func OpCodes() map[string]int32 {
+	codes := make(map[string]int32)
+	for code, name := range opNames {
+		codes[name] = code
+	}
+	return codes
+}
+
 // Check returns an error if the ensemble is inconsistent. The ensemble must be at rest: all members
 // run, and no client is connected.
 func (e *Ensemble) Check() error {

@@ -29,12 +29,13 @@ type client struct {
 	*zk.Conn
 	t      testing.TB
 	states chan zk.State
+	tap    *tap
 }
 
 func connect(t testing.TB, servers []string, dial zk.Dialer, timeout time.Duration) *client {
 	t.Helper()
-	states := make(chan zk.State, 1000)
-	conn, events, err := zk.Connect(servers, timeout, zk.WithDialer(dial), zk.WithLogger(silent{}),
+	states, tap := make(chan zk.State, 1000), new(tap)
+	conn, events, err := zk.Connect(servers, timeout, zk.WithDialer(tap.on(dial)), zk.WithLogger(silent{}),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.Type == zk.EventSession {
 				states <- ev.State
@@ -48,7 +49,7 @@ func connect(t testing.TB, servers []string, dial zk.Dialer, timeout time.Durati
 		for range events { // until all its goroutines have ended
 		}
 	})
-	c := &client{conn, t, states}
+	c := &client{conn, t, states, tap}
 	c.await(zk.StateHasSession)
 	return c
 }
@@ -83,6 +84,9 @@ type rawConn struct {
 	timeout  time.Duration
 	lastZxid int64
 	patience time.Duration // for each frame
+
+	ops  map[int32]int32 // operations of a script's requests, by xid
+	held []byte          // requests of a script to send at once; nil: send each one alone
 }
 
 func dialRaw(t testing.TB, servers []string, dial zk.Dialer) *rawConn {
@@ -244,18 +248,6 @@ func (c *rawConn) handshake(timeout time.Duration) error {
 	return nil
 }
 
-// newRaw opens a raw connection with a session of its own.
-func (s *script) newRaw(timeout time.Duration) *rawConn {
-	s.t.Helper()
-	c := dialRaw(s.t, s.servers, s.dial)
-	if err := c.handshake(timeout); err != nil {
-		s.t.Fatal(err)
-	}
-	// Close the session: its expiry would outlast the test.
-	s.t.Cleanup(func() { c.send(1, -11) })
-	return c
-}
-
 // again opens another connection for the session of c.
 func (c *rawConn) again(dial zk.Dialer, servers ...string) (*rawConn, error) {
 	c.t.Helper()
@@ -264,41 +256,26 @@ func (c *rawConn) again(dial zk.Dialer, servers ...string) (*rawConn, error) {
 	return next, next.handshake(c.timeout)
 }
 
-func (s *script) again(c *rawConn) (*rawConn, error) {
-	s.t.Helper()
-	return c.again(s.dial, s.servers...)
-}
-
-// frames logs the next n frames of a connection.
-func (s *script) frames(c *rawConn, n int) {
-	for range n {
-		s.logf("%s", s.rel(c.reply().String()))
-	}
-}
-
-// logMade logs the reply to a create2 or a createContainer: a path and a Stat.
-func (s *script) logMade(r reply) {
-	const stat = 68
-	path := ""
-	if len(r.body) > 4+stat {
-		path = s.rel(string(r.body[4 : len(r.body)-stat]))
-	}
-	s.logf("%v %s", r, path)
-}
-
-// sinceContainers skips the scenario if a real server is too old for the operation.
-func (s *script) sinceContainers(r reply) {
-	s.t.Helper()
-	const unimplemented = -6
-	if s.shared && r.code == unimplemented {
-		s.t.Skip("the server is older than 3.5, which introduced containers and the removal of watches")
-	}
-}
-
-// tap keeps the first bytes of the latest connection: the reply to its handshake.
+// tap has the latest connection of a client, and the first bytes that it has received: the reply to
+// its handshake.
 type tap struct {
 	mu    sync.Mutex
+	conn  net.Conn
 	bytes []byte
+}
+
+// on returns a dialer whose connections are tapped.
+func (t *tap) on(dial zk.Dialer) zk.Dialer {
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		conn, err := dial(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.conn, t.bytes = conn, nil
+		return &tappedConn{conn, t}, nil
+	}
 }
 
 type tappedConn struct {
@@ -310,7 +287,7 @@ func (c *tappedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.tap.mu.Lock()
 	defer c.tap.mu.Unlock()
-	if room := 40 - len(c.tap.bytes); room > 0 {
+	if room := 40 - len(c.tap.bytes); room > 0 && c.tap.conn == c.Conn {
 		c.tap.bytes = append(c.tap.bytes, p[:min(n, room)]...)
 	}
 	return n, err
@@ -321,4 +298,10 @@ func (t *tap) password() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.bytes[24:])
+}
+
+func (t *tap) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conn.Close()
 }

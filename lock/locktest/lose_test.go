@@ -28,54 +28,6 @@ func write(t *testing.T, c *client, path string) {
 	}
 }
 
-// fires reports whether a watch fires within a minute.
-func fires(events <-chan zk.Event) bool {
-	select {
-	case e := <-events:
-		return e.Err == nil
-	case <-time.After(time.Minute):
-		return false
-	}
-}
-
-// TestLoseWatches: a lost watch does not fire. A watch that is set later does.
-func TestLoseWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ens, c := start(t, locktest.Options{})
-		mustCreate(t, c, "/x", 0)
-		lost := watch(t, c, "/x")
-		if n := ens.LoseWatches("other") + ens.LoseWatches("client"); n != 1 {
-			t.Errorf("%d watches are lost", n)
-		}
-		write(t, c, "/x")
-		if fires(lost) {
-			t.Error("a lost watch fires")
-		}
-		again := watch(t, c, "/x")
-		if write(t, c, "/x"); !fires(again) {
-			t.Error("a watch that was set later does not fire")
-		}
-	})
-}
-
-// TestRefusedSetWatches: if the server refuses setWatches, go-zookeeper continues without its
-// watches.
-func TestRefusedSetWatches(t *testing.T) {
-	for _, code := range []int32{0, -127} {
-		synctest.Test(t, func(t *testing.T) {
-			ens, c := start(t, locktest.Options{})
-			mustCreate(t, c, "/x", 0)
-			events := watch(t, c, "/x")
-			onRequest(ens, "client", "setWatches", locktest.Fault{Code: code})
-			ens.Cut("client")
-			c.await(zk.StateDisconnected, zk.StateHasSession)
-			if write(t, c, "/x"); fires(events) != (code == 0) {
-				t.Errorf("setWatches was answered with %d: the watch fires: %v", code, code != 0)
-			}
-		})
-	}
-}
-
 // TestForget: after Forget there are no nodes. A go-zookeeper client that has seen later
 // transactions is refused at each attempt, and a new client can create nodes.
 func TestForget(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	runner "github.com/holdfast-io/holdfast/integration/script"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -44,15 +44,13 @@ func serve(t *testing.T, ens *locktest.Ensemble) []string {
 	return addrs
 }
 
-// TestConformanceServed: over TCP, all scenarios have the same transcripts.
+// TestConformanceServed: over TCP, all scenarios have the same results.
 func TestConformanceServed(t *testing.T) {
-	for _, sc := range scenarios {
-		t.Run(sc.name, func(t *testing.T) {
-			t.Parallel() // the test mostly waits for sessions to expire
-			ens := locktest.Start(t, locktest.Options{})
-			sc.check(t, newScript(t, serve(t, ens), net.DialTimeout))
-		})
-	}
+	runner.Each(t, "testdata/conformance", func(t *testing.T, sc *runner.Scenario) {
+		t.Parallel() // the test mostly waits for sessions to expire
+		ens := locktest.Start(t, locktest.Options{})
+		newScript(t, serve(t, ens), net.DialTimeout).check(sc, runner.First)
+	})
 }
 
 func ask(t *testing.T, addr, word string) string {
@@ -187,53 +185,4 @@ func (l *failingListener) Accept() (net.Conn, error) {
 		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", err)}
 	}
 	return l.Listener.Accept()
-}
-
-// TestContainerIsDeleted: a container is deleted a minute after its last child, unless it has a
-// child again at that time. A container that never had a child is not deleted.
-func TestContainerIsDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ens := locktest.Start(t, locktest.Options{Members: 3})
-		s := newScript(t, ens.Servers(), ens.Dial)
-		z := s.connect()
-		for _, name := range []string{"/used", "/unused", "/again", "/remade"} {
-			if _, err := z.CreateContainer(s.abs(name), nil, zk.FlagContainer, open); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, name := range []string{"/used/n", "/again/n", "/remade/n"} {
-			s.create(z, name, nil, persistent, open)
-			s.delete(z, name, -1)
-		}
-		time.Sleep(59 * time.Second)
-		s.create(z, "/again/n", nil, persistent, open)
-		s.delete(z, "/remade", -1)
-		if _, err := z.CreateContainer(s.abs("/remade"), nil, zk.FlagContainer, open); err != nil {
-			t.Fatal(err)
-		}
-		s.exists(z, "/used")
-		if ens.StopLeader() == "" {
-			t.Fatal("no leader")
-		}
-		time.Sleep(2 * time.Second)
-		s.exists(z, "/used")
-		s.exists(z, "/unused")
-		s.exists(z, "/again")
-		s.exists(z, "/remade")
-		compare(t, s.transcript(), strings.TrimSpace(`
-create /used/n: /used/n
-delete /used/n: ok
-create /again/n: /again/n
-delete /again/n: ok
-create /remade/n: /remade/n
-delete /remade/n: ok
-create /again/n: /again/n
-delete /remade: ok
-exists /used: c1 m1 p4 v0 cv2 av0 len0 kids0
-exists /used: no
-exists /unused: c2 m2 p2 v0 cv0 av0 len0 kids0
-exists /again: c3 m3 p5 v0 cv3 av0 len0 kids1
-exists /remade: c6 m6 p6 v0 cv0 av0 len0 kids0
-`))
-	})
 }
