@@ -59,107 +59,6 @@ func toldAll(m *Machine) (all []string) {
 	return all
 }
 
-// TestMoments: a moment has the holders, the lapsed holders and the waiters at the time that was
-// asked for.
-func TestMoments(t *testing.T) {
-	sec := time.Second
-	for name, c := range map[string]struct {
-		write func(l *tape)
-		at    []Asked
-		want  []string
-	}{
-		"before, in between, after": {
-			write: func(l *tape) {
-				l.take(1, "l", "x").after(10*sec).join(2, "l", "y", 1).after(10*sec).do(1, del(e("l", 0))...).after(5*sec).renew(2, "l", "y", 1)
-			},
-			at:   ask(-sec, 0, 5*sec, 10*sec, 19*sec, 20*sec, 24*sec, 26*sec),
-			want: []string{"0 before, others unknown", "1 within l=x", "2 within l=x", "3 within l=x:y", "4 within l=x:y", "5 within l=y", "6 within l=y", "7 after l=y"},
-		},
-		"by zxid": {
-			write: func(l *tape) { l.take(1, "l", "x").join(2, "l", "y", 1).do(1, del(e("l", 0))...) },
-			at:    []Asked{{Zxid: 5}, {Zxid: 1<<32 + 1}, {Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 1<<32 + 4}},
-			want:  []string{"0 before, others unknown", "1 within l=x", "2 within l=x:y", "3 within l=y", "4 after l=y"},
-		},
-		"the lease has ended, its entry is there": {
-			write: func(l *tape) {
-				l.take(1, "l", "x").join(2, "l", "y", 1).after(20*sec).renew(2, "l", "y", 1).after(15*sec).do(2, del(e("l", 0))...)
-			},
-			at:   ask(29*sec, 31*sec, 35*sec, 70*sec),
-			want: []string{"0 within l=x:y", "1 within l=[x]:y", "2 within l=y", "3 after l=[y]"},
-		},
-		"stepped ahead: the lease goes on, and no stamp shows the times between": {
-			write: func(l *tape) {
-				l.take(1, "l", "x").after(10*sec).renew(1, "l", "x", 0).after(5*sec + time.Hour)
-				l.do(9, set("/elsewhere", nil)).after(5 * sec)
-				l.ahead = time.Hour
-				l.renew(1, "l", "x", 0)
-			},
-			at:   ask(12*sec, 30*time.Minute, time.Hour+17*sec),
-			want: []string{"0 within l=x", "1 skipped l=x", "2 within l=x"},
-		},
-		"stepped back: a time comes twice": {
-			write: func(l *tape) {
-				l.take(1, "l", "x").after(20*sec).renew(1, "l", "x", 0).do(1, del(e("l", 0))...).after(-20*sec).do(9, set("/elsewhere", nil)).after(20*sec).do(9, set("/elsewhere", nil))
-			},
-			at:   ask(10 * sec),
-			want: []string{"0 within l=x", "0 within"},
-		},
-		"an election by a clock behind": {
-			write: func(l *tape) {
-				l.take(1, "l", "x").after(20*sec).renew(1, "l", "x", 0)
-				l.leader().after(-10*sec).renew(1, "l", "x", 0).after(20*sec).do(1, del(e("l", 0))...)
-			},
-			at:   ask(15*sec, 29*sec),
-			want: []string{"0 within l=x", "0 within l=x", "1 within l=x"},
-		},
-		"the last stamp of a leader, and right after it": {
-			write: func(l *tape) {
-				l.take(1, "l", "x").after(time.Hour).renew(1, "l", "x", 0)
-				l.leader().after(-time.Hour+sec).renew(1, "l", "x", 0).do(1, del(e("l", 0))...)
-			},
-			at:   ask(time.Hour, time.Hour+2*sec, 2*time.Hour),
-			want: []string{"0 within l=x", "1 skipped l=x", "2 after"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newTape()
-			c.write(l)
-			m, _ := l.play(Options{At: c.at})
-			got := toldAll(m)
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got %q\nwant %q", got, c.want)
-			}
-		})
-	}
-	m, _ := newTape().play(Options{At: ask(0)})
-	if got := m.Moments(); len(got) != 1 || got[0].Where != Before {
-		t.Errorf("in an empty log: %+v", got)
-	}
-}
-
-// TestDoubt: after a pause of the leader, which may have been a step of its clock, it is not known how much is
-// left of a lease, until its next write.
-func TestDoubt(t *testing.T) {
-	l := newTape()
-	sec := time.Second
-	l.take(1, "l", "x").take(2, "m", "y").after(20 * sec)
-	l.ahead = 16 * sec
-	l.renew(2, "m", "y", 0).after(12*sec).do(9, set("/elsewhere", nil)).after(sec)
-	l.ahead = 0
-	l.renew(1, "l", "x", 0)
-	m, _ := l.play(Options{At: ask(2*sec, 10*sec, 25*sec, 31*sec, 33*sec)})
-	var got []string
-	for _, m := range m.Moments() {
-		for _, h := range m.Locks[0].Holders { // of l
-			got = append(got, fmt.Sprintf("%s %v %v", m.Where, h.Left, h.Doubt))
-		}
-	}
-	want := []string{"within 28s 0s", "skipped 26s 6s", "within 21s 16s", "within 15s 16s", "within 30s 0s"}
-	if !slices.Equal(got, want) {
-		t.Errorf("left, and in doubt: %q, want %q", got, want)
-	}
-}
-
 // TestHolder: a moment has the times, the lease and the client of a holder, and the lease of a
 // waiter.
 func TestHolder(t *testing.T) {
@@ -178,23 +77,6 @@ func TestHolder(t *testing.T) {
 
 func node(path string, data []byte, zxid int64, stamp time.Duration) txnlog.Node {
 	return txnlog.Node{Path: path, Data: data, Czxid: zxid, Mzxid: zxid, Ctime: epoch0.Add(stamp), Mtime: epoch0.Add(stamp)}
-}
-
-// TestResolve: a later transaction may show whose session deleted an entry. Resolve then corrects
-// the event.
-func TestResolve(t *testing.T) {
-	l := newTape()
-	l.take(1, "l", "x").join(2, "l", "y", 1).do(7, del(e("l", 0))...).do(8, del(e("l", 1))...).take(7, "m", "x").take(8, "n", "z")
-	m, events := l.play(Options{})
-	var got []string
-	for _, e := range events {
-		if e = m.Resolve(e); e.Kind.Ends() {
-			got = append(got, brief(e))
-		}
-	}
-	if want := []string{"0s released l x", "0s removed l y by=z: by another client, during the lease"}; !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
 }
 
 // TestOthers: if no lock matches, Others has the names of the other locks, and Elsewhere the other
