@@ -254,34 +254,6 @@ func TestManyFalseBeginnings(t *testing.T) {
 	}
 }
 
-// TestDisorder: the same transactions again, which a server may log after a restart, are left out
-// and not reported. Other transactions with earlier zxids are left out and reported.
-func TestDisorder(t *testing.T) {
-	all := run(0, 1, 20, "data")
-	for _, test := range []struct {
-		name  string
-		files map[string][]byte
-		told  bool
-	}{
-		{"the same", map[string][]byte{"log.1": file(slices.Concat(all[:10], all[7:])...)}, false},
-		{"the same as in an earlier file", map[string][]byte{"log.1": file(all[:10]...), "log.b": file(slices.Concat(all[10:12], all[4:])...)}, false},
-		{"the same again in the next file", map[string][]byte{"log.1": file(all[:12]...), "log.b": file(all[10:]...)}, false},
-		{"others", map[string][]byte{"log.1": file(slices.Concat(all[:10], run(0, 8, 10, "other"), all[10:])...)}, true},
-		{"others, before the file", map[string][]byte{"log.3": file(slices.Concat(all[2:10], all[:2], all[10:])...)}, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			l := mustOpen(t, write(t, test.files))
-			txns, problems := collect(l, Range{From: 3})
-			if got := zxids(txns); got != "0/3-20" {
-				t.Errorf("transactions %s", got)
-			}
-			if told := len(problems) == 1 && problems[0].Kind == ProblemDisorder; told != test.told || len(problems) > 1 {
-				t.Errorf("problems %v", problems)
-			}
-		})
-	}
-}
-
 // growing is a preallocated file that a server writes. Each read sees the data up to the next of
 // sizes, and zeros after it. The last size stays.
 type growing struct {

@@ -9,7 +9,6 @@ import (
 	"hash/adler32"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,19 +52,6 @@ func file(records ...[]byte) []byte {
 	b := append([]byte("ZKLG"), 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0)
 	for _, r := range records {
 		b = append(b, frame(r)...)
-	}
-	return b
-}
-
-// damaged returns the bytes of a log file in which the records with the indexes are damaged.
-func damaged(records [][]byte, indexes ...int) []byte {
-	b := file()
-	for i, r := range records {
-		f := frame(r)
-		if slices.Contains(indexes, i) {
-			f[frameSize+30] ^= 0xff
-		}
-		b = append(b, f...)
 	}
 	return b
 }
