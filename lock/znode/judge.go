@@ -1,7 +1,6 @@
 package znode
 
 import (
-	"math"
 	"time"
 )
 
@@ -26,10 +25,6 @@ type Stat struct {
 // Counter returns the sequence of the next sequential child, which is the number of creates below the
 // node: half of the sum of Cversion and NumChildren, which wraps.
 func (s Stat) Counter() int32 { return int32(uint32(s.Cversion+s.NumChildren) / 2) }
-
-// Spent reports whether the counter of sequential children is at its end, so that no contender can
-// join any more.
-func (s Stat) Spent() bool { return s.Counter() == math.MaxInt32 }
 
 // WornCounter is the half of a counter of sequential children. From here on clients end the counter of
 // a lock when they can, see [Stat.Worn].
