@@ -1,5 +1,5 @@
 // Access to the package's internals for tests. No test leaves a goroutine behind, or breaks an invariant
-// of a lock's state.
+// of an entry or a lock's state.
 
 package lock
 
@@ -11,11 +11,11 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
-	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 )
 
 func TestMain(m *testing.M) {
-	queue.Broken = func(err error) { panic(err) }
+	lease.Broken = func(err error) { panic(err) }
 	goleak.VerifyTestMain(m)
 }
 

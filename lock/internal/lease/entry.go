@@ -83,6 +83,7 @@ func (e *Entry) change(f func()) {
 	e.mu.Lock()
 	before := e.state
 	f()
+	e.check()
 	c := Change{From: before, To: e.state, Why: e.why}
 	e.mu.Unlock()
 	if c.From != c.To {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -421,4 +422,35 @@ func TestFreshWithoutSession(t *testing.T) {
 			t.Errorf("fresh %v, written in this session %v", e.Fresh(0), e.WrittenIn(0))
 		}
 	})
+}
+
+// TestCheck: each broken invariant is told, with the values.
+func TestCheck(t *testing.T) {
+	for _, tt := range []struct {
+		want  string // "": none is broken
+		setup func(*Entry)
+	}{
+		{"", func(*Entry) {}},
+		{"", func(e *Entry) { e.writing = &write{e: e} }},
+		{"state 3, but it ended because of: <nil>", func(e *Entry) { e.state = Ended }},
+		{"state 2, but it ended because of: entry was removed", func(e *Entry) { e.why = ErrRemoved }},
+		{"it is held by 0 handles", func(e *Entry) { e.handles = 0 }},
+		{"state 2, but its lease may have ended before it was unlocked", func(e *Entry) { e.lapsed = true }},
+		{"its node has a grant, and it was granted at 0", func(e *Entry) { e.recorded = true }},
+		{"write 2 was acknowledged, and only 1 are wanted", func(e *Entry) { e.writesWanted, e.writesAcked = 1, 2 }},
+		{"its write is one of /locks/x/e on version 4, and the last acknowledged one left version 5", func(e *Entry) {
+			e.version, e.writing = 5, &write{e: e, version: 4}
+		}},
+	} {
+		e, _, _ := testEntry(Held)
+		e.handles = 1
+		tt.setup(e)
+		got := ""
+		Broken = func(err error) { got = strings.TrimPrefix(err.Error(), "entry /locks/x/e: ") }
+		e.check()
+		Broken = nil
+		if got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
 }

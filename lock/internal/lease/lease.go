@@ -117,3 +117,32 @@ type Owner interface {
 	// concurrent, even for one entry if its changes follow each other closely.
 	Changed(Change)
 }
+
+// Broken, unless nil, receives each broken invariant of an entry or of a lock's state. Tests set it.
+var Broken func(error)
+
+// check calls Broken if an invariant is broken; e.mu is held.
+func (e *Entry) check() {
+	if Broken == nil {
+		return
+	}
+	w := e.writing
+	switch {
+	case (e.state == Ended) != (e.why != nil):
+		e.broken("state %d, but it ended because of: %v", e.state, e.why)
+	case e.state == Held && e.handles < 1:
+		e.broken("it is held by %d handles", e.handles)
+	case e.state != Ended && e.lapsed:
+		e.broken("state %d, but its lease may have ended before it was unlocked", e.state)
+	case e.recorded && e.acquired == 0:
+		e.broken("its node has a grant, and it was granted at %d", e.acquired)
+	case e.writesAcked > e.writesWanted:
+		e.broken("write %d was acknowledged, and only %d are wanted", e.writesAcked, e.writesWanted)
+	case w != nil && (w.e != e || w.version != e.version):
+		e.broken("its write is one of %s on version %d, and the last acknowledged one left version %d", w.e.Path, w.version, e.version)
+	}
+}
+
+func (e *Entry) broken(format string, values ...any) {
+	Broken(fmt.Errorf("entry %s: "+format, append([]any{e.Path}, values...)...))
+}

@@ -96,6 +96,7 @@ func (w *write) acknowledge(sent clock.Instant, session int64, version int32, zx
 		e.atRisk = false
 		e.withdrawWarnings()
 	}
+	e.check()
 	e.notify()
 	e.scheduleNext(now)
 }
@@ -115,6 +116,7 @@ func (w *write) postpone() {
 	if w.flying = false; !w.doubt {
 		e.writing = nil
 	}
+	e.check()
 	e.notify()
 	e.renewAt = now.Mono + min(e.nextTTL, e.lease.ttl)/10
 	e.schedule(e.renewAt, now)

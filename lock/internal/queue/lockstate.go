@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 )
 
 // lockState is what this client knows of one lock: its belief about the parent, whether the next
@@ -160,21 +162,18 @@ func (s *lockState) stays(now time.Duration) bool {
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
 }
 
-// Broken, unless nil, receives each broken invariant of a lock's state. Tests set it.
-var Broken func(error)
-
-// check calls Broken if an invariant is broken; s.mu is held.
+// check calls lease.Broken if an invariant is broken; s.mu is held.
 func (s *lockState) check() {
-	if Broken == nil {
+	if lease.Broken == nil {
 		return
 	}
 	for _, p := range s.places {
 		if err := p.Check(); err != nil {
-			Broken(fmt.Errorf("lock %q: %w", s.name, err))
+			lease.Broken(fmt.Errorf("lock %q: %w", s.name, err))
 		}
 		for _, e := range p.Held() {
 			if e.place != p || e.lock != s {
-				Broken(fmt.Errorf("lock %q: place %p has entry %s, which has place %p", s.name, p, e.Path, e.place))
+				lease.Broken(fmt.Errorf("lock %q: place %p has entry %s, which has place %p", s.name, p, e.Path, e.place))
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// No history leaves a goroutine behind, or breaks an invariant of a lock's state.
+// No history leaves a goroutine behind, or breaks an invariant of an entry or a lock's state.
 
 package sim
 
@@ -7,10 +7,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/internal/lease"
 )
 
 func TestMain(m *testing.M) {
-	queue.Broken = func(err error) { panic(err) }
+	lease.Broken = func(err error) { panic(err) }
 	goleak.VerifyTestMain(m)
 }
