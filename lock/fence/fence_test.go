@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/fence"
 )
@@ -94,9 +95,7 @@ func TestGateRefuses(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := g.Raise(t.Context(), "a", token(1)); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, g.Raise(t.Context(), "a", token(1)))
 }
 
 // TestGateIsOneStep: a call waits until the admitted call of the same name has returned, or until
@@ -119,13 +118,9 @@ func TestGateIsOneStep(t *testing.T) {
 		})
 		<-inside
 		wg.Go(func() {
-			if err := g.Do(t.Context(), "a", token(2), func() error { order = append(order, "second"); return nil }); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, g.Do(t.Context(), "a", token(2), func() error { order = append(order, "second"); return nil }))
 		})
-		if err := g.Raise(t.Context(), "other", token(1)); err != nil { // other names do not wait
-			t.Error(err)
-		}
+		iferr.Error(t, g.Raise(t.Context(), "other", token(1))) // other names do not wait
 		ctx, cancel := context.WithCancelCause(t.Context())
 		wg.Go(func() {
 			err := g.Raise(ctx, "a", token(3))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -24,9 +25,7 @@ func TestSetFirstMatchWins(t *testing.T) {
 	second.TTL = 2 * time.Hour
 	second.KeepParent = true
 	s, err := NewSet(first, second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for name, want := range map[string]struct {
 		policy string
 		lock   lock.Policy
@@ -58,9 +57,7 @@ func TestSetAll(t *testing.T) {
 			rules = append(rules, named(t, fmt.Sprint("p", i), text))
 		}
 		s, err := NewSet(rules...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		var got []string
 		for _, p := range s.All() {
 			got = append(got, p.Match.String())
@@ -80,9 +77,7 @@ func TestSetAll(t *testing.T) {
 
 func TestSetZero(t *testing.T) {
 	made, err := NewSet()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, s := range []*Set{nil, new(Set), made} {
 		want := Rule{
 			Match:       mustPattern(t, "**"),
@@ -123,9 +118,7 @@ func TestNewSetLimits(t *testing.T) {
 		{{Match: Pattern{"a"}, Policy: lock.Policy{Name: "jobs, nightly (ü)"}}},
 		many(1000),
 	} {
-		if _, err := NewSet(rules...); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, iferr.Of(NewSet(rules...)))
 	}
 }
 
@@ -303,9 +296,7 @@ func TestSetPolicyDoesNotAllocate(t *testing.T) {
 		rules = append(rules, named(t, fmt.Sprint("p", i), text))
 	}
 	s, err := NewSet(rules...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, name := range []string{"shop/berlin/carts/42", "none/of/them"} {
 		if n := testing.AllocsPerRun(100, func() { s.Policy(name) }); n != 0 {
 			t.Errorf("Policy(%q) allocates %v times", name, n)

@@ -14,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	observe "github.com/holdfast-io/holdfast/lock/observe/otel"
@@ -25,45 +26,31 @@ func TestLife(t *testing.T) { synctest.Test(t, life) }
 
 func life(t *testing.T) {
 	ensemble, err := locktest.New(locktest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer ensemble.Close()
 	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
 	traces := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	observer, err := observe.New(traces, metric.NewMeterProvider(metric.WithReader(reader)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithObserver(observer), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer locks.Close()
 
 	ctx, caller := traces.Tracer("test").Start(t.Context(), "caller")
 	hold, err := locks.Mutex("orders/42").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	gaveUp, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	if _, err := locks.Mutex("orders/42").Lock(gaveUp); err == nil {
 		t.Error("two have the lock")
 	}
 	caller.End()
-	if err := hold.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, hold.Unlock())
 	lost, err := locks.Mutex("orders/43", lock.WithTTL(100*time.Millisecond), lock.WithMaxHold(100*time.Millisecond)).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	<-lost.Context().Done()
 
-	if err := locks.Close(); err != nil { // all events are delivered
-		t.Error(err)
-	}
+	iferr.Error(t, locks.Close()) // all events are delivered
 
 	var told []string
 	for _, s := range spans.Ended() {
@@ -92,9 +79,7 @@ func life(t *testing.T) {
 	}
 
 	var data metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, reader.Collect(t.Context(), &data))
 	counted := map[string]any{}
 	for _, m := range data.ScopeMetrics[0].Metrics {
 		switch d := m.Data.(type) {
@@ -117,9 +102,7 @@ func life(t *testing.T) {
 func TestLostWithoutReason(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	o, err := observe.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	o.Observe(t.Context(), lock.Event{Kind: lock.EventLost})
 	if got := spans.Ended(); len(got) != 1 || got[0].Status().Code != codes.Error || got[0].Status().Description != lock.ErrLost.Error() {
 		t.Errorf("spans %v", got)
@@ -131,13 +114,9 @@ func TestLostWithoutReason(t *testing.T) {
 func TestOthers(t *testing.T) {
 	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
 	both, err := observe.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), metric.NewMeterProvider(metric.WithReader(reader)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	neither, err := observe.New(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, e := range []lock.Event{
 		{Kind: lock.EventAtRisk, Policy: "jobs", Reason: lock.ErrMaxHold, Left: time.Second},
 		{Kind: lock.EventPurged, Policy: "jobs"}, {Kind: lock.EventDisplaced, By: time.Hour}, {}, {Kind: 255},
@@ -149,9 +128,7 @@ func TestOthers(t *testing.T) {
 		t.Errorf("spans %v", got)
 	}
 	var data metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, reader.Collect(t.Context(), &data))
 	if n := len(data.ScopeMetrics[0].Metrics); n != 3 {
 		t.Errorf("%d metrics: %+v", n, data)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	observe "github.com/holdfast-io/holdfast/lock/observe/prometheus"
@@ -64,9 +65,7 @@ holdfast_lock_wait_seconds_bucket{policy="jobs\uFFFD",le="+Inf"} 1
 holdfast_lock_wait_seconds_sum{policy="jobs\uFFFD"} 2
 holdfast_lock_wait_seconds_count{policy="jobs\uFFFD"} 1
 `
-	if err := testutil.CollectAndCompare(o, strings.NewReader(strings.ReplaceAll(want, `\uFFFD`, "\uFFFD")), "holdfast_lock_wait_seconds"); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, testutil.CollectAndCompare(o, strings.NewReader(strings.ReplaceAll(want, `\uFFFD`, "\uFFFD")), "holdfast_lock_wait_seconds"))
 }
 
 // TestMetrics: the metrics have the numbers of the events of all kinds.
@@ -118,9 +117,7 @@ holdfast_lock_withdrawn_total{policy="jobs"} 1
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(o)
 	metrics, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	sums := map[string]float64{}
 	for _, m := range metrics {
 		if h := m.GetMetric()[0].GetHistogram(); h != nil {
