@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestDaysOfChange: when gocron and robfig/cron run a daily job at a time that a change of the clocks
@@ -17,9 +19,7 @@ import (
 func TestDaysOfChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it is the year 2000
 		zone, err := time.LoadLocation("Europe/Berlin") // 26 March skips 2:30, 29 October repeats it
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		var mu sync.Mutex // of both: each run has a goroutine of its own
 		var gocrons, crons []string
 		note := func(ran *[]string) func() {
@@ -32,17 +32,11 @@ func TestDaysOfChange(t *testing.T) {
 			}
 		}
 		s, err := gocron.NewScheduler(gocron.WithLocation(zone))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		at := gocron.NewAtTimes(gocron.NewAtTime(2, 30, 0))
-		if _, err := s.NewJob(gocron.DailyJob(1, at), gocron.NewTask(note(&gocrons))); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(s.NewJob(gocron.DailyJob(1, at), gocron.NewTask(note(&gocrons)))))
 		daily, err := cron.ParseStandard("30 2 * * *")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		c := cron.New(cron.WithLocation(zone))
 		c.Schedule(daily, cron.FuncJob(note(&crons)))
 		s.Start()

@@ -13,6 +13,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 	"github.com/google/uuid"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/gocronlock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -22,9 +23,7 @@ import (
 func dial(t *testing.T, ensemble *locktest.Ensemble) *lock.Client {
 	t.Helper()
 	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return locks
 }
 
@@ -32,21 +31,15 @@ func dial(t *testing.T, ensemble *locktest.Ensemble) *lock.Client {
 func everySecond(t *testing.T, with gocron.SchedulerOption, job func()) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(with)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), gocron.WithName("tick")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
+	iferr.Fatal(t, iferr.Of(s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), gocron.WithName("tick"))))
 	s.Start()
 	return s
 }
 
 func shutDown(t *testing.T, s gocron.Scheduler) {
 	t.Helper()
-	if err := s.Shutdown(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, s.Shutdown())
 }
 
 // TestLocker: three processes, whose clocks differ by 200 ms, run each tick once. Without splay
@@ -66,9 +59,7 @@ func TestLocker(t *testing.T) {
 					locks := dial(t, ensemble)
 					clients = append(clients, locks)
 					locker, err := gocronlock.NewLocker(locks, "jobs", splay)
-					if err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, err)
 					all = append(all, everySecond(t, gocron.WithDistributedLocker(locker), func() {
 						mu.Lock()
 						defer mu.Unlock()
@@ -85,9 +76,7 @@ func TestLocker(t *testing.T) {
 					t.Errorf("left behind: %s", n.Path)
 				}
 				for _, c := range clients {
-					if err := c.Close(); err != nil {
-						t.Error(err)
-					}
+					iferr.Error(t, c.Close())
 				}
 				twice := 0
 				for tick := 1; tick <= seconds; tick++ {
@@ -111,16 +100,10 @@ func TestLostInTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := dial(t, locktest.Start(t, locktest.Options{}))
 		locker, err := gocronlock.NewLocker(locks, "jobs", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		run, err := locker.Lock(t.Context(), "tick")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Fatal(t, err)
+		iferr.Error(t, locks.Close())
 		if err := run.Unlock(t.Context()); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("Unlock returns %v", err)
 		}
@@ -141,9 +124,7 @@ func TestElector(t *testing.T) {
 		for i := range runs {
 			locks := dial(t, ensemble)
 			elector, err := gocronlock.NewElector(locks.Election("jobs"), "process")
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			time.Sleep(100 * time.Millisecond) // until it leads or waits
 			clients, electors = append(clients, locks), append(electors, elector)
 			all = append(all, everySecond(t, gocron.WithDistributedElector(elector), func() {
@@ -176,14 +157,10 @@ func TestElector(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond) // no tick at the ends of the counted times
 		want(0)
-		if err := electors[0].Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, electors[0].Close())
 		time.Sleep(time.Second)
 		want(1)
-		if err := clients[1].Close(); err != nil { // the leadership is lost
-			t.Error(err)
-		}
+		iferr.Error(t, clients[1].Close()) // the leadership is lost
 		time.Sleep(time.Second)
 		want(2)
 		if err := electors[1].IsLeader(t.Context()); !errors.Is(err, lock.ErrClosed) {
@@ -199,9 +176,7 @@ func TestElector(t *testing.T) {
 			if err := e.IsLeader(t.Context()); err != gocronlock.ErrNotLeader {
 				t.Errorf("elector %d is closed, and IsLeader returns %v", i, err)
 			}
-			if err := clients[i].Close(); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, clients[i].Close())
 		}
 	})
 }
@@ -212,33 +187,21 @@ func TestElectorAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ensemble := locktest.Start(t, locktest.Options{})
 		locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dialer("a")), lock.WithTTL(20*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer locks.Close()
 		e, err := gocronlock.NewElector(locks.Election("jobs"), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		time.Sleep(time.Second)
-		if err := e.IsLeader(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := ensemble.Partition("a"); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Error(t, e.IsLeader(t.Context()))
+		iferr.Fatal(t, ensemble.Partition("a"))
 		time.Sleep(30 * time.Second)
 		if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
 			t.Errorf("its lease has ended, and IsLeader returns %v", err)
 		}
 		ensemble.Heal("a")
 		time.Sleep(30 * time.Second)
-		if err := e.IsLeader(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, e.IsLeader(t.Context()))
+		iferr.Error(t, e.Close())
 	})
 }
 
@@ -260,21 +223,15 @@ func TestElectorTriesAgain(t *testing.T) {
 					return locktest.Fault{}
 				})
 				e, err := gocronlock.NewElector(locks.Election("jobs"), "a")
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				time.Sleep(5 * time.Second)
 				if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) || !strings.Contains(err.Error(), says) {
 					t.Errorf("IsLeader returns %v", err)
 				}
 				refuses.Store(false)
 				time.Sleep(10 * time.Second)
-				if err := e.IsLeader(t.Context()); err != nil {
-					t.Error(err)
-				}
-				if err := e.Close(); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, e.IsLeader(t.Context()))
+				iferr.Error(t, e.Close())
 			})
 		})
 	}
@@ -289,20 +246,14 @@ func TestUnnamedJobs(t *testing.T) {
 		locks := dial(t, ensemble)
 		defer locks.Close()
 		locker, err := gocronlock.NewLocker(locks, "jobs", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		dropped := make(chan error, 100)
 		for range 2 {
 			_, err := s.NewJob(gocron.DurationJob(2*time.Second), gocron.NewTask(export), gocron.WithEventListeners(
 				gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { dropped <- err })))
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 		}
 		s.Start()
 		time.Sleep(5 * time.Second)
@@ -318,17 +269,17 @@ func TestBadInput(t *testing.T) {
 	locks := dial(t, locktest.Start(t, locktest.Options{}))
 	defer locks.Close()
 	for says, err := range map[string]error{
-		"client nil":              second(gocronlock.NewLocker(nil, "jobs", 0)),
-		"splay -1ns":              second(gocronlock.NewLocker(locks, "jobs", -1)),
-		"must not start with":     second(gocronlock.NewLocker(locks, "/jobs", 0)),
-		"election nil":            second(gocronlock.NewElector(nil, "")),
-		"must come from a client": second(gocronlock.NewElector(new(lock.Election), "")),
+		"client nil":              iferr.Of(gocronlock.NewLocker(nil, "jobs", 0)),
+		"splay -1ns":              iferr.Of(gocronlock.NewLocker(locks, "jobs", -1)),
+		"must not start with":     iferr.Of(gocronlock.NewLocker(locks, "/jobs", 0)),
+		"election nil":            iferr.Of(gocronlock.NewElector(nil, "")),
+		"must come from a client": iferr.Of(gocronlock.NewElector(new(lock.Election), "")),
 		`component "lock-0000000001`: func() error {
 			l, err := gocronlock.NewLocker(locks, "jobs", 0)
 			if err != nil {
 				return err
 			}
-			return second(l.Lock(context.Background(), "lock-0000000001"))
+			return iferr.Of(l.Lock(context.Background(), "lock-0000000001"))
 		}(),
 	} {
 		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), says) {
@@ -336,5 +287,3 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 }
-
-func second[T any](_ T, err error) error { return err }

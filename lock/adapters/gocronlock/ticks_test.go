@@ -11,6 +11,7 @@ import (
 	"github.com/go-co-op/gocron/v2"
 	"github.com/robfig/cron/v3"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/gocronlock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -38,9 +39,7 @@ func TestTicks(t *testing.T) {
 					recorded = append(recorded, r)
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			all = append(all, everySecond(t, gocron.WithDistributedLocker(ticks), func() {
 				mu.Lock()
 				runs[time.Now().Unix()]++
@@ -50,15 +49,11 @@ func TestTicks(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 		}
 		time.Sleep(20*time.Second + 50*time.Millisecond)
-		if err := clients[0].Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, clients[0].Close())
 		time.Sleep(20 * time.Second)
 		for i, s := range all {
 			shutDown(t, s)
-			if err := clients[i].Close(); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, clients[i].Close())
 		}
 		for at := begun.Unix() + 2; at < begun.Unix()+40; at++ {
 			if runs[at] != 1 {
@@ -84,22 +79,16 @@ func TestTicksThatWait(t *testing.T) {
 		ticks, err := gocronlock.NewTicks(locks, map[string]schedule.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{
 			Report: func(schedule.Run) { recorded++ },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for range 10 {
 			run, err := ticks.Lock(t.Context(), "tick")
 			if errors.Is(err, gocronlock.ErrTaken) {
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			runs++
 			time.Sleep(2500 * time.Millisecond)
-			if err := run.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, run.Unlock(t.Context()))
 		}
 		if runs != 10 || recorded != runs {
 			t.Errorf("%d runs, %d recorded", runs, recorded)
@@ -115,16 +104,10 @@ func TestTicksLost(t *testing.T) {
 		locks, other := dial(t, ensemble), dial(t, ensemble)
 		defer other.Close()
 		ticks, err := gocronlock.NewTicks(locks, map[string]schedule.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		run, err := ticks.Lock(t.Context(), "tick")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Fatal(t, err)
+		iferr.Error(t, locks.Close())
 		if err := run.Unlock(t.Context()); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("Unlock returns %v", err)
 		}
@@ -145,14 +128,12 @@ func TestTicksBadInput(t *testing.T) {
 		return map[string]schedule.Schedule{name: cron.Every(time.Hour)}
 	}
 	none, err := gocronlock.NewTicks(locks, nil, schedule.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for says, err := range map[string]error{
-		"client nil":           second(gocronlock.NewTicks(nil, hourly("a"), schedule.Options{})),
-		"must not start with":  second(gocronlock.NewTicks(locks, hourly("/a"), schedule.Options{})),
-		"overlap beside":       second(gocronlock.NewTicks(locks, hourly("a"), schedule.Options{Overlap: schedule.OverlapBeside})),
-		`job "a": must have a`: second(none.Lock(t.Context(), "a")),
+		"client nil":           iferr.Of(gocronlock.NewTicks(nil, hourly("a"), schedule.Options{})),
+		"must not start with":  iferr.Of(gocronlock.NewTicks(locks, hourly("/a"), schedule.Options{})),
+		"overlap beside":       iferr.Of(gocronlock.NewTicks(locks, hourly("a"), schedule.Options{Overlap: schedule.OverlapBeside})),
+		`job "a": must have a`: iferr.Of(none.Lock(t.Context(), "a")),
 	} {
 		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want one that says %q", err, says)

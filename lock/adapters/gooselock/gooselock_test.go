@@ -17,6 +17,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/gooselock"
@@ -37,18 +38,14 @@ func newLocker(t *testing.T, servers hosttest.Servers) (*gooselock.Locker, *lock
 	t.Helper()
 	locks := servers.Dial(t)
 	l, err := gooselock.New(locks.Mutex("migrations"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return l, locks
 }
 
 func open(t *testing.T, driver, source string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -65,9 +62,7 @@ func testProviders(t *testing.T, dialect goose.Dialect, driver string, source fu
 					with = goose.WithSessionLocker(l.Session())
 				}
 				p, err := goose.NewProvider(dialect, open(t, driver, source), migrations, with)
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				return p
 			})
 		})
@@ -109,9 +104,7 @@ func TestLost(t *testing.T) {
 	db := open(t, "sqlite", filepath.Join(t.TempDir(), "shop.db"))
 	forget := goose.NewGoMigration(1, &goose.GoFunc{RunTx: func(context.Context, *sql.Tx) error { return locks.Close() }}, nil)
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithGoMigrations(forget), goose.WithLocker(l))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if _, err := p.Up(t.Context()); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("Up returns %v, want one that says that the lock was lost", err)
 	}
@@ -135,10 +128,6 @@ func TestBadUse(t *testing.T) {
 	if err := l.Lock(ended, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a lock with a context that has ended: %v", err)
 	}
-	if err := l.Session().SessionLock(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
-	if err := l.Session().SessionUnlock(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, l.Session().SessionLock(t.Context(), nil))
+	iferr.Error(t, l.Session().SessionUnlock(t.Context(), nil))
 }

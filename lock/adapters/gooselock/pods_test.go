@@ -17,6 +17,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
@@ -77,9 +78,7 @@ func onSQLite(t *testing.T) database {
 	return database{
 		driver: "sqlite", source: source, DB: open(t, "sqlite", source), env: []string{envPause + "=" + flag},
 		pause: func() {
-			if err := os.WriteFile(flag, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, os.WriteFile(flag, nil, 0o600))
 		},
 		paused: func() (bool, error) { _, err := os.Stat(flag); return os.IsNotExist(err), nil },
 	}
@@ -91,9 +90,7 @@ func onPostgreSQL(t *testing.T) database {
 	db.SetMaxOpenConns(1) // whose session has the lock with which pause waits
 	exec := func(statement string) {
 		t.Helper()
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(db.Exec(statement)))
 	}
 	// So the server notices that a pod was killed, and ends its statement.
 	exec("ALTER DATABASE postgres SET client_connection_check_interval = '1s'")
@@ -128,9 +125,7 @@ func TestTenPods(t *testing.T) {
 				}
 				pods := servers.StartPods(t, 10, ttl, append(db.env, envDriver+"="+db.driver, envSource+"="+db.source)...)
 				if killed {
-					if err := wait.Until(t.Context(), 2*time.Minute, "a pod stops in its third migration", db.paused); err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, wait.Until(t.Context(), 2*time.Minute, "a pod stops in its third migration", db.paused))
 					pods.Kill(t, servers.Holder(t, "migrations/shop"))
 				}
 				succeeded, failed := pods.Wait()
@@ -164,9 +159,7 @@ func TestStopsWhenLost(t *testing.T) {
 		return ctx.Err()
 	}}, nil)
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithGoMigrations(waits))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if err := migrateShop(t.Context(), locks, p); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("it returns %v, want one that says that the lock was lost", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
@@ -43,9 +44,7 @@ func (g *gate) Run(migration io.Reader) error {
 func TestConcurrentIndex(t *testing.T) {
 	url := pgserver.ForTest(t)
 	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer db.Close()
 	servers := hosttest.Start(t)
 	for i, own := range []bool{false, true} {
@@ -59,9 +58,7 @@ func TestConcurrentIndex(t *testing.T) {
 			var clients []*lock.Client
 			for process := range 2 {
 				driver, err := new(pgx.Postgres).Open("pgx5" + strings.TrimPrefix(url, "postgres") + fmt.Sprintf("&x-migrations-table=versions%d", i))
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				if process == 0 {
 					g.Driver = driver
 					driver = g
@@ -73,13 +70,9 @@ func TestConcurrentIndex(t *testing.T) {
 					}
 				}
 				source, err := iofs.New(index, ".")
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				m, err := migrate.NewWithInstance("iofs", source, "shop", driver)
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				defer m.Close()
 				m.LockTimeout = 2 * time.Minute
 				all = append(all, m)
@@ -95,9 +88,7 @@ func TestConcurrentIndex(t *testing.T) {
 				err = db.QueryRow("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&waits)
 				return waits, err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, err)
 			close(g.open)
 			err = errors.Join(<-results, <-results)
 			if deadlock := err != nil && strings.Contains(err.Error(), "deadlock detected"); deadlock != own || !own && !errors.Is(err, migrate.ErrNoChange) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/migratelock"
@@ -43,13 +43,9 @@ func newProcess(t *testing.T, servers hosttest.Servers, name, file string, wait 
 	t.Helper()
 	locks := servers.Dial(t)
 	inner, err := new(sqlite.Sqlite).Open("sqlite://" + file + "?_pragma=busy_timeout(30000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	driver, err := migratelock.New(inner, locks.Mutex(name), wait)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return process{locks, driver}
 }
 
@@ -57,13 +53,9 @@ func newProcess(t *testing.T, servers hosttest.Servers, name, file string, wait 
 func (p process) migrate(t *testing.T) *migrate.Migrate {
 	t.Helper()
 	source, err := iofs.New(migrations, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	m, err := migrate.NewWithInstance("iofs", source, "sqlite", p.driver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
@@ -77,13 +69,9 @@ func TestDriver(t *testing.T) {
 	migratetesting.Test(t, p.driver, []byte("CREATE TABLE t (q INTEGER, w TEXT);"))
 	p = newProcess(t, servers, "migrations", shop(t), 5*time.Second)
 	again, err := p.driver.Open("sqlite://" + shop(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	migratetesting.TestLockAndUnlock(t, again)
-	if err := errors.Join(again.Close(), p.driver.Close()); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, errors.Join(again.Close(), p.driver.Close()))
 }
 
 // TestPostgreSQL: Driver around the driver of PostgreSQL passes golang-migrate's own tests.
@@ -92,17 +80,11 @@ func TestPostgreSQL(t *testing.T) {
 	servers := hosttest.Start(t)
 	p := newProcess(t, servers, "migrations", shop(t), 5*time.Second)
 	inner, err := new(pgx.Postgres).Open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	driver, err := migratelock.New(inner, p.locks.Mutex("migrations"), 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	migratetesting.Test(t, driver, []byte("CREATE TABLE t (q INTEGER, w TEXT);"))
-	if err := errors.Join(driver.Close(), p.driver.Close()); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, errors.Join(driver.Close(), p.driver.Close()))
 }
 
 // TestMigrate: Driver passes golang-migrate's own test of migrations.
@@ -111,54 +93,17 @@ func TestMigrate(t *testing.T) {
 	migratetesting.TestMigrate(t, newProcess(t, servers, "migrations", shop(t), 5*time.Second).migrate(t))
 }
 
-// TestProcesses: of five processes that start at once, one migrates. The other processes find
-// nothing to do.
-func TestProcesses(t *testing.T) {
-	servers, file := hosttest.Start(t), shop(t)
-	all := make([]*migrate.Migrate, 5)
-	for i := range all {
-		all[i] = newProcess(t, servers, "migrations", file, time.Minute).migrate(t)
-		all[i].LockTimeout = 2 * time.Minute
-	}
-	var wg sync.WaitGroup
-	results := make(chan error, len(all))
-	for _, m := range all {
-		wg.Go(func() { results <- m.Up() })
-	}
-	wg.Wait()
-	migrated := 0
-	for range all {
-		switch err := <-results; {
-		case err == nil:
-			migrated++
-		case !errors.Is(err, migrate.ErrNoChange):
-			t.Error(err)
-		}
-	}
-	if version, dirty, err := all[0].Version(); migrated != 1 || version != 5 || dirty || err != nil {
-		t.Errorf("%d processes have migrated, to version %d, dirty %v, %v", migrated, version, dirty, err)
-	}
-}
-
 // TestLockedByAnother: the error after the wait names the process that has the lock.
 func TestLockedByAnother(t *testing.T) {
 	servers, file := hosttest.Start(t), shop(t)
 	a, b := newProcess(t, servers, "migrations", file, time.Minute), newProcess(t, servers, "migrations", file, 2*time.Second)
-	if err := a.driver.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, a.driver.Lock())
 	if err := b.driver.Lock(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "pid") {
 		t.Errorf("Lock returns %v", err)
 	}
-	if err := a.driver.Close(); err != nil { // unlocks
-		t.Error(err)
-	}
-	if err := b.driver.Lock(); err != nil {
-		t.Error(err)
-	}
-	if err := errors.Join(b.driver.Unlock(), b.driver.Close()); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, a.driver.Close()) // unlocks
+	iferr.Error(t, b.driver.Lock())
+	iferr.Error(t, errors.Join(b.driver.Unlock(), b.driver.Close()))
 }
 
 // TestClosedWhileItWaits: if migrate gives up before the driver's wait is over, and the driver is
@@ -166,17 +111,13 @@ func TestLockedByAnother(t *testing.T) {
 func TestClosedWhileItWaits(t *testing.T) {
 	servers, file := hosttest.Start(t), shop(t)
 	a, b, c := newProcess(t, servers, "migrations", file, time.Minute), newProcess(t, servers, "migrations", file, time.Hour), newProcess(t, servers, "migrations", file, 10*time.Second)
-	if err := a.driver.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, a.driver.Lock())
 	m := b.migrate(t)
 	m.LockTimeout = time.Second
 	if err := m.Up(); !errors.Is(err, migrate.ErrLockTimeout) {
 		t.Errorf("Up returns %v", err)
 	}
-	if err := errors.Join(b.driver.Close(), a.driver.Close(), c.driver.Lock(), c.driver.Close()); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, errors.Join(b.driver.Close(), a.driver.Close(), c.driver.Lock(), c.driver.Close()))
 }
 
 // TestLost: after the loss of the lock no migration starts. A migration that has begun can still store
@@ -184,12 +125,8 @@ func TestClosedWhileItWaits(t *testing.T) {
 func TestLost(t *testing.T) {
 	p := newProcess(t, hosttest.Start(t), "migrations", shop(t), time.Minute)
 	d := p.driver
-	if err := errors.Join(d.Lock(), d.SetVersion(1, true), p.locks.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.SetVersion(1, false); err != nil {
-		t.Error(err)
-	}
+	iferr.Fatal(t, errors.Join(d.Lock(), d.SetVersion(1, true), p.locks.Close()))
+	iferr.Error(t, d.SetVersion(1, false))
 	for what, err := range map[string]error{
 		"Run": d.Run(strings.NewReader("CREATE TABLE t (id INTEGER)")), "SetVersion": d.SetVersion(2, true), "Drop": d.Drop(), "Unlock": d.Unlock(),
 	} {
@@ -203,9 +140,7 @@ func TestLost(t *testing.T) {
 	if version, dirty, err := d.Version(); version != 1 || dirty || err != nil {
 		t.Errorf("version %d, dirty %v, %v", version, dirty, err)
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, d.Close())
 }
 
 func TestBadInput(t *testing.T) {
@@ -213,15 +148,13 @@ func TestBadInput(t *testing.T) {
 	defer p.driver.Close()
 	mutex := p.locks.Mutex("x")
 	for says, err := range map[string]error{
-		"driver nil":                  second(migratelock.New(nil, mutex, 1)),
-		"mutex nil":                   second(migratelock.New(p.driver, nil, 1)),
-		"wait 0s: must":               second(migratelock.New(p.driver, mutex, 0)),
-		"must not start with a slash": second(migratelock.New(p.driver, p.locks.Mutex("/x"), 1)),
+		"driver nil":                  iferr.Of(migratelock.New(nil, mutex, 1)),
+		"mutex nil":                   iferr.Of(migratelock.New(p.driver, nil, 1)),
+		"wait 0s: must":               iferr.Of(migratelock.New(p.driver, mutex, 0)),
+		"must not start with a slash": iferr.Of(migratelock.New(p.driver, p.locks.Mutex("/x"), 1)),
 	} {
 		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want one that says %q", err, says)
 		}
 	}
 }
-
-func second[T any](_ T, err error) error { return err }

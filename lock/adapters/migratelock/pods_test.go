@@ -16,6 +16,7 @@ import (
 	sqlitedriver "modernc.org/sqlite"
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -64,18 +65,14 @@ func TestGuide(t *testing.T) {
 func TestTenPods(t *testing.T) {
 	servers, dir := hosttest.Start(t), t.TempDir()
 	flag, file := filepath.Join(dir, "pause"), filepath.Join(dir, "shop.db")
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(flag, nil, 0o600))
 	env := []string{envShop + "=" + file, envPause + "=" + flag}
 	pods := servers.StartPods(t, 10, 10*time.Second, env...)
 	err := wait.Until(t.Context(), 2*time.Minute, "a pod stops in its third migration", func() (bool, error) {
 		_, err := os.Stat(flag)
 		return errors.Is(err, os.ErrNotExist), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	pods.Kill(t, servers.Holder(t, "migrations/shop"))
 	succeeded, failed := pods.Wait()
 	for _, said := range failed {
@@ -88,9 +85,7 @@ func TestTenPods(t *testing.T) {
 	}
 
 	p := newProcess(t, servers, "migrations/shop", file, time.Minute)
-	if err := errors.Join(p.migrate(t).Force(2), p.driver.Close()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, errors.Join(p.migrate(t).Force(2), p.driver.Close()))
 	succeeded, failed = servers.StartPods(t, 10, time.Hour, env...).Wait()
 	waited := 0
 	for _, said := range succeeded {
@@ -100,9 +95,7 @@ func TestTenPods(t *testing.T) {
 		t.Errorf("%d have succeeded, %d of them without a migration; failed: %q", len(succeeded), waited, failed)
 	}
 	inner, err := openShop(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer inner.Close()
 	if version, dirty, err := inner.Version(); version != 5 || dirty || err != nil {
 		t.Errorf("version %d, dirty %v, %v", version, dirty, err)
