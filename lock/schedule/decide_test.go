@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // noon is the time from which the tables count, in minutes.
@@ -149,9 +151,7 @@ func TestSettle(t *testing.T) {
 func must(t *testing.T, text string) ticks {
 	t.Helper()
 	s, err := cron.ParseStandard(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return newTicks(s)
 }
 
@@ -275,9 +275,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("a tick went down: %v", r.Upto)
 	}
 	data, err := r.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if back, err := decode(data); err != nil || len(back.Runs) != maxRuns || !back.Upto.Equal(r.Upto) {
 		t.Errorf("%+v, %v", back, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-io/holdfast/integration/audited"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -35,6 +36,7 @@ const (
 // world is an ensemble in memory, and the runs of a test's jobs.
 type world struct {
 	*bubble.World
+	begun time.Time // the full minute a second before the test began
 
 	mu       sync.Mutex
 	runs     []ran
@@ -59,7 +61,9 @@ func simulate(t *testing.T, f func(w *world)) {
 func simulateInTurn(t *testing.T, f func(w *world)) {
 	t.Helper()
 	bubble.Run(t, locktest.Options{Members: 3}, 5*time.Second, func(b *bubble.World) {
-		audited.Test(b, b.Ensemble, func() { f(&world{World: b}) })
+		w := &world{World: b, begun: time.Now().Truncate(time.Minute).Add(time.Minute)}
+		time.Sleep(time.Until(w.begun.Add(time.Second)))
+		audited.Test(b, b.Ensemble, func() { f(w) })
 	})
 }
 
@@ -68,9 +72,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	c, err := lock.Dial(w.Ctx, w.Servers(), append([]lock.Option{
 		lock.WithDialer(w.Dialer(label)), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(6 * time.Second), lock.WithOwner(label),
 	}, opts...)...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	w.Cleanup(func() {
 		w.Heal(label)
 		if err := c.Close(); err != nil {
@@ -93,9 +95,7 @@ func (w *world) job(c *lock.Client, opts schedule.Options) *schedule.Job {
 		}
 	}
 	j, err := schedule.New(c, "nightly/export", minutely, opts)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	return j
 }
 
@@ -130,21 +130,34 @@ func (w *world) start(j *schedule.Job, f schedule.Func) (stop func()) {
 	return stop
 }
 
-// ticks returns how often each tick ran. Ticks are numbered by the minutes after since.
-func (w *world) ticks(since time.Time) map[int]int {
+// ticks returns how often each tick ran. Ticks are numbered by the minutes after begun.
+func (w *world) ticks() map[int]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	count := map[int]int{}
 	for _, r := range w.runs {
-		count[int(r.tick.Sub(since).Minutes())]++
+		count[w.minute(r.tick)]++
 	}
 	return count
 }
 
-// mustTick checks how often each tick since then has run; want is the printed map.
-func (w *world) mustTick(since time.Time, want string) {
+// minute returns the number of a tick.
+func (w *world) minute(tick time.Time) int { return int(tick.Sub(w.begun).Minutes()) }
+
+// order returns the numbers of the ticks that ran, in their order.
+func (w *world) order() (ticks []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.runs {
+		ticks = append(ticks, w.minute(r.tick))
+	}
+	return ticks
+}
+
+// mustTick checks how often each tick has run; want is the printed map.
+func (w *world) mustTick(want string) {
 	w.Helper()
-	if got := fmt.Sprint(w.ticks(since)); got != want {
+	if got := fmt.Sprint(w.ticks()); got != want {
 		w.Errorf("the ticks ran %s times, want %s", got, want)
 	}
 }
@@ -152,9 +165,7 @@ func (w *world) mustTick(since time.Time, want string) {
 func (w *world) status(j *schedule.Job) schedule.Status {
 	w.Helper()
 	s, err := j.Status(w.Ctx)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	return s
 }
 
@@ -163,20 +174,11 @@ func ofRecord(r locktest.Request) bool {
 	return slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) })
 }
 
-// onTheMinute waits until the next full minute, and returns it.
-func onTheMinute() time.Time {
-	next := time.Now().Truncate(time.Minute).Add(time.Minute)
-	time.Sleep(time.Until(next))
-	return next
-}
-
 // TestOneRunATick: of five replicas one runs each tick, within 100 ms of its time.
 func TestOneRunATick(t *testing.T) {
 	for _, opts := range []schedule.Options{{}, {AtLeastOnce: true}, {Overlap: schedule.OverlapSkip}, {Overlap: schedule.OverlapBeside}} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
-				time.Sleep(time.Second)
 				var j *schedule.Job
 				for i := range 5 {
 					label := fmt.Sprint("replica", i)
@@ -189,17 +191,9 @@ func TestOneRunATick(t *testing.T) {
 					})
 				}
 				time.Sleep(10 * time.Minute)
-				got := w.ticks(begun)
-				if len(got) != 10 {
-					t.Errorf("%d ticks ran, want 10: %v", len(got), got)
-				}
-				for tick, n := range got {
-					if n != 1 {
-						t.Errorf("tick %d ran %d times", tick, n)
-					}
-				}
+				w.mustTick("map[1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1]")
 				last, ok := w.status(j).Last()
-				if !ok || last.Outcome != schedule.Done || !last.Tick.Equal(begun.Add(10*time.Minute)) || last.Owner == "" || last.PID == 0 || last.Ended.Before(last.Started) {
+				if !ok || last.Outcome != schedule.Done || !last.Tick.Equal(w.begun.Add(10*time.Minute)) || last.Owner == "" || last.PID == 0 || last.Ended.Before(last.Started) {
 					t.Errorf("the status is %+v", last)
 				}
 			})
@@ -213,16 +207,12 @@ func TestCrash(t *testing.T) {
 	for _, opts := range []schedule.Options{{}, {AtLeastOnce: true}, {Overlap: schedule.OverlapSkip}, {Overlap: schedule.OverlapBeside}} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
-				time.Sleep(time.Second)
 				a, b := w.job(w.dial("a"), opts), w.job(w.dial("b"), opts)
 				w.start(a, w.note("a", 30*time.Second))
 				time.Sleep(60 * time.Second)
 				w.start(b, w.note("b", 0)) // b is second in the queue
 				time.Sleep(time.Second)
-				if err := w.Partition("a"); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, w.Partition("a"))
 				if s, _ := w.status(b).Last(); s.Outcome != schedule.Running || s.Owner != "a" {
 					t.Errorf("while it runs: %+v", s)
 				}
@@ -238,7 +228,7 @@ func TestCrash(t *testing.T) {
 				if opts.AtLeastOnce {
 					want = 2
 				}
-				got := w.ticks(begun)
+				got := w.ticks()
 				if got[1] != want || got[2] != 1 || got[3] != 1 || got[4] != 1 {
 					t.Errorf("the ticks ran %v times, want the first %d times", got, want)
 				}
@@ -259,8 +249,6 @@ func TestCrash(t *testing.T) {
 // replica, the replica that was cut off still reports the crash, and only once.
 func TestCrashIsReportedInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
-		onTheMinute()
-		time.Sleep(time.Second)
 		w.start(w.job(w.dial("a"), schedule.Options{}), w.note("a", time.Hour))
 		time.Sleep(60 * time.Second)
 		told := 0 // reports by b
@@ -271,18 +259,14 @@ func TestCrashIsReportedInDoubt(t *testing.T) {
 		}
 		w.start(w.job(w.dial("b", lock.WithSessionTimeout(time.Minute)), schedule.Options{Report: report}), w.note("b", 0))
 		time.Sleep(time.Second)
-		if err := w.Partition("a"); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, w.Partition("a"))
 		cut := false
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if cut || r.Label != "b" || r.Op != "multi" || !ofRecord(r) {
 				return locktest.Fault{}
 			}
 			cut = true
-			if err := w.Partition("b"); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, w.Partition("b"))
 			return locktest.Fault{Delay: time.Second} // it is applied, and b gets no reply
 		})
 		time.Sleep(40 * time.Second)
@@ -297,8 +281,6 @@ func TestCrashIsReportedInDoubt(t *testing.T) {
 // TestCrashedWaiter: a replica that crashes while it waits for another replica's run delays no tick.
 func TestCrashedWaiter(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
 		for _, label := range []string{"a", "b", "c"} { // they wait in this order
 			w.start(w.job(w.dial(label), schedule.Options{}), func(ctx context.Context, turn *schedule.Turn) error {
 				if late := time.Since(turn.Tick); late > time.Second {
@@ -308,20 +290,18 @@ func TestCrashedWaiter(t *testing.T) {
 			})
 			time.Sleep(time.Second)
 		}
-		time.Sleep(time.Until(begun.Add(time.Minute + 54*time.Second)))
+		time.Sleep(time.Until(w.begun.Add(time.Minute + 54*time.Second)))
 		w.mu.Lock()
 		runs := w.runs[0].replica
 		w.mu.Unlock()
 		for _, label := range []string{"a", "b", "c"} {
 			if label != runs {
-				if err := w.Partition(label); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, w.Partition(label))
 				break
 			}
 		}
 		time.Sleep(time.Minute)
-		w.mustTick(begun, "map[1:1 2:1]")
+		w.mustTick("map[1:1 2:1]")
 	})
 }
 
@@ -329,8 +309,6 @@ func TestCrashedWaiter(t *testing.T) {
 // schedule states.
 func TestCost(t *testing.T) {
 	simulate(t, func(w *world) {
-		onTheMinute()
-		time.Sleep(time.Second)
 		for i := range 5 {
 			label := fmt.Sprint("replica", i)
 			w.start(w.job(w.dial(label), schedule.Options{}), w.note(label, 0))
@@ -359,8 +337,6 @@ func TestCost(t *testing.T) {
 // tick, which another replica has run meanwhile, runs once.
 func TestLateRecord(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
 		opts := schedule.Options{AtLeastOnce: true}
 		w.start(w.job(w.dial("a", lock.WithSessionTimeout(time.Minute)), opts), w.note("a", 0)) // else the servers refuse the record
 		time.Sleep(58 * time.Second)
@@ -370,9 +346,7 @@ func TestLateRecord(t *testing.T) {
 				return locktest.Fault{}
 			}
 			delayed = true
-			if err := w.Partition("a"); err != nil { // the replica does not reconnect before
-				t.Error(err)
-			}
+			iferr.Error(t, w.Partition("a")) // the replica does not reconnect before
 			return locktest.Fault{Delay: ttl + grace + 10*time.Second}
 		})
 		time.Sleep(2 * time.Second)
@@ -380,8 +354,9 @@ func TestLateRecord(t *testing.T) {
 		time.Sleep(48 * time.Second)
 		w.Heal("a")
 		time.Sleep(2 * time.Minute)
-		if got := w.ticks(begun); !delayed || fmt.Sprint(got) != "map[1:1 2:1 3:1]" {
-			t.Errorf("delayed %v; the ticks ran %v times", delayed, got)
+		w.mustTick("map[1:1 2:1 3:1]")
+		if !delayed {
+			t.Error("no record was delayed")
 		}
 	})
 }
@@ -392,8 +367,6 @@ func TestRecordIsRetried(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{"the connection": {Drop: locktest.BeforeApply}, "the server": {Code: -1}} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
-				time.Sleep(time.Second)
 				j := w.job(w.dial("a"), schedule.Options{AtLeastOnce: true})
 				w.start(j, w.note("a", time.Second))
 				time.Sleep(59*time.Second + 500*time.Millisecond) // the run has begun
@@ -406,9 +379,9 @@ func TestRecordIsRetried(t *testing.T) {
 					return fault
 				})
 				time.Sleep(20 * time.Second)
-				last, _ := w.status(j).Last()
-				if got := w.ticks(begun); failed != 7 || last.Outcome != schedule.Done || fmt.Sprint(got) != "map[1:1]" {
-					t.Errorf("%d requests failed, the ticks ran %v times, the status is %+v", failed, got, last)
+				w.mustTick("map[1:1]")
+				if last, _ := w.status(j).Last(); failed != 7 || last.Outcome != schedule.Done {
+					t.Errorf("%d requests failed, the status is %+v", failed, last)
 				}
 			})
 		})
@@ -425,8 +398,6 @@ func TestOverlap(t *testing.T) {
 	} {
 		t.Run(overlap.String(), func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
-				time.Sleep(time.Second)
 				var j *schedule.Job
 				for i := range 3 {
 					label := fmt.Sprint("replica", i)
@@ -434,12 +405,7 @@ func TestOverlap(t *testing.T) {
 					w.start(j, w.note(label, 150*time.Second))
 				}
 				time.Sleep(10*time.Minute + 30*time.Second)
-				w.mu.Lock()
-				var got []int
-				for _, r := range w.runs {
-					got = append(got, int(r.tick.Sub(begun).Minutes()))
-				}
-				w.mu.Unlock()
+				got := w.order()
 				if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 					t.Errorf("ran %v, want %v", got, want)
 				}
@@ -471,8 +437,6 @@ func TestMissed(t *testing.T) {
 	} {
 		t.Run(missed.String(), func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
-				time.Sleep(time.Second)
 				j := w.job(w.dial("a"), schedule.Options{Missed: missed, Limit: 4})
 				stop := w.start(j, w.note("a", 0))
 				time.Sleep(time.Second)
@@ -480,13 +444,7 @@ func TestMissed(t *testing.T) {
 				time.Sleep(10*time.Minute + 10*time.Second)
 				w.start(j, w.note("a", 0))
 				time.Sleep(time.Minute)
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				var got []int
-				for _, r := range w.runs {
-					got = append(got, int(r.tick.Sub(begun).Minutes()))
-				}
-				if !slices.Equal(got, want) {
+				if got := w.order(); !slices.Equal(got, want) {
 					t.Errorf("ran %v, want %v", got, want)
 				}
 			})
@@ -501,26 +459,20 @@ func TestStoppedInARun(t *testing.T) {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%+v, crash %v", opts, crash), func(t *testing.T) {
 				simulate(t, func(w *world) {
-					begun := onTheMinute()
-					time.Sleep(time.Second)
 					stop := w.start(w.job(w.dial("a"), opts), w.note("a", 4*time.Hour))
 					time.Sleep(3*time.Minute + 30*time.Second) // a tick has run, and two wait
 					if crash {
-						if err := w.Partition("a"); err != nil {
-							t.Fatal(err)
-						}
+						iferr.Fatal(t, w.Partition("a"))
 					}
 					stop()
-					time.Sleep(time.Until(begun.Add(120*time.Minute + 30*time.Second)))
+					time.Sleep(time.Until(w.begun.Add(120*time.Minute + 30*time.Second)))
 					w.start(w.job(w.dial("b"), opts), w.note("b", 0))
 					time.Sleep(time.Minute)
 					want := "map[1:1 119:1 120:1 121:1]"
 					if opts.AtLeastOnce {
 						want = "map[1:2 119:1 120:1 121:1]"
 					}
-					if got := fmt.Sprint(w.ticks(begun)); got != want {
-						t.Errorf("the ticks ran %v times, want %v", got, want)
-					}
+					w.mustTick(want)
 				})
 			})
 		}
@@ -531,35 +483,28 @@ func TestStoppedInARun(t *testing.T) {
 // early and some late.
 func TestOnce(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
 		for minute := 1; minute < 4; minute++ {
 			var all sync.WaitGroup
 			for i, off := range []time.Duration{-20 * time.Second, -time.Millisecond, 0, 50 * time.Millisecond, 20 * time.Second} {
-				time.Sleep(time.Until(begun.Add(time.Duration(minute)*time.Minute + off)))
+				time.Sleep(time.Until(w.begun.Add(time.Duration(minute)*time.Minute + off)))
 				j := w.job(w.dial(fmt.Sprintf("%d-%d", minute, i)), schedule.Options{})
 				all.Go(func() {
-					if err := j.Once(w.Ctx, w.note(fmt.Sprint(i), 0)); err != nil {
-						t.Error(err)
-					}
+					iferr.Error(t, j.Once(w.Ctx, w.note(fmt.Sprint(i), 0)))
 				})
 			}
 			all.Wait()
 		}
-		w.mustTick(begun, "map[1:1 2:1 3:1]")
+		w.mustTick("map[1:1 2:1 3:1]")
 	})
 }
 
 // TestOnceIsNew: a new job that is started a second after a tick runs this tick, and only once.
 func TestOnceIsNew(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
 		for range 2 {
-			if err := w.job(w.dial("a"), schedule.Options{}).Once(w.Ctx, w.note("a", 0)); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, w.job(w.dial("a"), schedule.Options{}).Once(w.Ctx, w.note("a", 0)))
 		}
-		w.mustTick(begun, "map[0:1]")
+		w.mustTick("map[0:1]")
 	})
 }
 
@@ -567,22 +512,17 @@ func TestOnceIsNew(t *testing.T) {
 // tick from before a change of the schedule is not.
 func TestSkippedIsReported(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
 		time.Sleep(2 * time.Hour)
 		c := w.dial("a")
 		job := func(name string, s schedule.Schedule, opts schedule.Options) *schedule.Job {
 			opts.Report = func(run schedule.Run) { w.reported = append(w.reported, run) }
 			j, err := schedule.New(c, name, s, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			return j
 		}
 		once := func(j *schedule.Job, lasts time.Duration) {
 			t.Helper()
-			if err := j.Once(w.Ctx, w.note("a", lasts)); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, j.Once(w.Ctx, w.note("a", lasts)))
 		}
 		says := func(outcome schedule.Outcome, tick time.Time, text string) {
 			t.Helper()
@@ -594,20 +534,18 @@ func TestSkippedIsReported(t *testing.T) {
 			}
 			w.reported = w.reported[1:]
 		}
-		wrongZone, err := cron.ParseStandard(fmt.Sprintf("%d %d * * *", begun.UTC().Minute(), begun.UTC().Hour()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		wrongZone, err := cron.ParseStandard(fmt.Sprintf("%d %d * * *", w.begun.UTC().Minute(), w.begun.UTC().Hour()))
+		iferr.Fatal(t, err)
 		for range 2 {
 			once(job("zone", wrongZone, schedule.Options{}), 0)
 		}
-		says(schedule.NotRun, begun, "missed")
+		says(schedule.NotRun, w.begun, "missed")
 
 		skips := job("overlap", minutely, schedule.Options{Overlap: schedule.OverlapSkip})
-		once(skips, 150*time.Second)
+		once(skips, 145*time.Second)
 		once(skips, 0)
-		says(schedule.Done, begun.Add(2*time.Hour), "")
-		says(schedule.NotRun, begun.Add(2*time.Hour+2*time.Minute), "overlap")
+		says(schedule.Done, w.begun.Add(2*time.Hour), "")
+		says(schedule.NotRun, w.begun.Add(2*time.Hour+2*time.Minute), "overlap")
 		w.reported = nil
 
 		once(job("changed", wrongZone, schedule.Options{}), 0)
@@ -625,14 +563,10 @@ func TestSkippedIsReported(t *testing.T) {
 // ended, even if the next tick is then nearer than the tick of the run.
 func TestOnceBehindALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
 		w.start(w.job(w.dial("a"), schedule.Options{}), w.note("a", 40*time.Second))
 		time.Sleep(60 * time.Second)
-		if err := w.job(w.dial("b"), schedule.Options{}).Once(w.Ctx, w.note("b", 0)); err != nil {
-			t.Error(err)
-		}
-		if now := time.Since(begun); now > 101*time.Second {
+		iferr.Error(t, w.job(w.dial("b"), schedule.Options{}).Once(w.Ctx, w.note("b", 0)))
+		if now := time.Since(w.begun); now > 101*time.Second {
 			t.Errorf("Once waited until %v, for a run that ended at 1m40s", now)
 		}
 	})
@@ -642,57 +576,41 @@ func TestOnceBehindALongRun(t *testing.T) {
 // and runs no other tick.
 func TestOnceOfALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
 		ctx, cancel := context.WithTimeout(w.Ctx, 10*time.Minute)
 		defer cancel()
-		if err := w.job(w.dial("a"), schedule.Options{}).Once(ctx, w.note("a", 90*time.Second)); err != nil {
-			t.Error(err)
-		}
-		if got := w.ticks(begun); len(got) != 1 {
-			t.Errorf("the ticks ran %v times", got)
-		}
+		iferr.Error(t, w.job(w.dial("a"), schedule.Options{}).Once(ctx, w.note("a", 90*time.Second)))
+		w.mustTick("map[0:1]")
 	})
 }
 
 // TestWrapper: five crons, each with the wrapper, run each tick once.
 func TestWrapper(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
 		for i := range 5 {
 			j := w.job(w.dial(fmt.Sprint("replica", i)), schedule.Options{})
 			c := cron.New(cron.WithLocation(time.UTC))
-			minute := begun
 			c.Schedule(minutely, cron.NewChain(j.Wrapper(w.Ctx, func(err error) { t.Error(err) })).Then(cron.FuncJob(func() {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				minute = minute.Add(time.Minute)
 				w.runs = append(w.runs, ran{tick: time.Now()})
 			})))
 			c.Start()
 			w.Cleanup(func() { <-c.Stop().Done() })
 		}
 		time.Sleep(5*time.Minute + 30*time.Second)
-		w.mustTick(begun, "map[1:1 2:1 3:1 4:1 5:1]")
+		w.mustTick("map[1:1 2:1 3:1 4:1 5:1]")
 	})
 }
 
 // TestClockSetBack: if the leader's clock is set back by three minutes, each tick still runs once.
 func TestClockSetBack(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
 		j := w.job(w.dial("a"), schedule.Options{})
 		w.start(j, w.note("a", 0))
 		time.Sleep(5 * time.Minute)
 		w.StepClock(-3 * time.Minute)
 		time.Sleep(10 * time.Minute)
-		got := w.ticks(begun)
-		for tick := 1; tick <= 12; tick++ {
-			if got[tick] != 1 {
-				t.Errorf("tick %d ran %d times", tick, got[tick])
-			}
-		}
+		w.mustTick("map[1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1 12:1]")
 	})
 }
 
@@ -703,8 +621,6 @@ func TestClockSetForwardInAWait(t *testing.T) {
 	for _, second := range []string{"a", "b"} {
 		t.Run(second, func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
-				time.Sleep(time.Second)
 				clients := map[string]*lock.Client{"a": w.dial("a"), "b": w.dial("b")}
 				a, b := w.job(clients["a"], schedule.Options{}), w.job(clients[second], schedule.Options{})
 				w.start(a, func(ctx context.Context, turn *schedule.Turn) error {
@@ -715,7 +631,7 @@ func TestClockSetForwardInAWait(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				w.start(b, w.note("b", time.Hour))
 				time.Sleep(time.Minute)
-				w.mustTick(begun, "map[1:1 4:1]") // it is five minutes later, and DefaultLate is more than one
+				w.mustTick("map[1:1 4:1]") // it is five minutes later, and DefaultLate is more than one
 			})
 		})
 	}
@@ -724,16 +640,13 @@ func TestClockSetForwardInAWait(t *testing.T) {
 // TestOnceInAnOutage: Once waits out an outage in which its hold ends before the tick is recorded.
 func TestOnceInAnOutage(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
 		j, cut := w.job(w.dial("a"), schedule.Options{}), false
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if cut || r.Op != "multi" || !ofRecord(r) {
 				return locktest.Fault{}
 			}
 			cut = true
-			if err := w.Partition("a"); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, w.Partition("a"))
 			time.AfterFunc(ttl+20*time.Second, func() { w.Heal("a") })
 			return locktest.Fault{Drop: locktest.BeforeApply}
 		})
@@ -741,7 +654,7 @@ func TestOnceInAnOutage(t *testing.T) {
 		if err := j.Once(w.Ctx, w.note("a", 0)); err != nil || !cut {
 			t.Errorf("cut %v, %v", cut, err)
 		}
-		w.mustTick(begun, "map[1:1]")
+		w.mustTick("map[1:1]")
 	})
 }
 
@@ -750,14 +663,12 @@ func TestFailure(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		t.Run(fmt.Sprint(atLeastOnce), func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
-				time.Sleep(time.Second)
 				j := w.job(w.dial("a"), schedule.Options{AtLeastOnce: atLeastOnce})
 				w.start(j, func(ctx context.Context, turn *schedule.Turn) error {
 					return errors.Join(w.note("a", 0)(ctx, turn), errors.New("the disk is full"))
 				})
 				time.Sleep(90 * time.Second)
-				w.mustTick(begun, "map[1:1]")
+				w.mustTick("map[1:1]")
 				if last, _ := w.status(j).Last(); last.Outcome != schedule.Failed || last.Error != "the disk is full" {
 					t.Errorf("the status is %+v", last)
 				}
@@ -770,8 +681,6 @@ func TestFailure(t *testing.T) {
 // the tick again at once.
 func TestInterrupted(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
-		time.Sleep(time.Second)
 		opts := schedule.Options{AtLeastOnce: true}
 		stop := w.start(w.job(w.dial("a"), opts), w.note("a", time.Hour))
 		time.Sleep(60 * time.Second)
@@ -779,7 +688,7 @@ func TestInterrupted(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		stop()
 		time.Sleep(time.Second)
-		if got := w.ticks(begun); got[1] != 2 {
+		if got := w.ticks(); got[1] != 2 {
 			t.Errorf("the ticks ran %v times, want the first one twice", got)
 		}
 	})
@@ -814,15 +723,11 @@ func TestClosedClient(t *testing.T) {
 	for _, after := range []time.Duration{2 * time.Second, 70 * time.Second} {
 		t.Run(after.String(), func(t *testing.T) {
 			simulate(t, func(w *world) {
-				onTheMinute()
-				time.Sleep(time.Second)
 				c := w.dial("a")
 				j, done := w.job(c, schedule.Options{}), make(chan error, 1)
 				go func() { done <- j.Run(w.Ctx, w.note("a", time.Hour)) }()
 				time.Sleep(after)
-				if err := c.Close(); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, c.Close())
 				closed := time.Now()
 				bubble.MustBe(t, <-done, lock.ErrClosed)
 				if late := time.Since(closed); late > time.Second {
@@ -839,23 +744,17 @@ func TestNoTick(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")
 		newYear, err := cron.ParseStandard("0 0 30 2 *")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for name, ticks := range map[string]schedule.Schedule{"never": newYear, "over": once(time.Now().Add(time.Minute))} {
 			j, err := schedule.New(c, name, ticks, schedule.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			bubble.MustBe(t, j.Run(w.Ctx, w.note(name, 0)), schedule.ErrNoTick)
 		}
 		if len(w.runs) != 1 || w.runs[0].replica != "over" {
 			t.Errorf("ran %+v", w.runs)
 		}
 		j, err := schedule.New(c, "never", newYear, schedule.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		bubble.MustBe(t, j.Once(w.Ctx, w.note("never", 0)), schedule.ErrNoTick)
 	})
 }
@@ -877,9 +776,7 @@ func TestForget(t *testing.T) {
 		c := w.dial("a")
 		for _, name := range []string{"a", "a/b"} {
 			j, err := schedule.New(c, name, minutely, schedule.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			if err := j.Once(w.Ctx, func(context.Context, *schedule.Turn) error {
 				bubble.MustBe(t, schedule.Forget(w.Ctx, w.dial("other of "+name), "", name), lock.ErrHeld)
 				return nil
@@ -889,9 +786,7 @@ func TestForget(t *testing.T) {
 		}
 		for i, want := range [][]string{{"a/b"}, {}} {
 			name := []string{"a", "a/b"}[i]
-			if err := schedule.Forget(w.Ctx, c, "", name); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, schedule.Forget(w.Ctx, c, "", name))
 			bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", name), zk.ErrNoNode)
 			all, err := schedule.List(w.Ctx, c, "")
 			got := []string{}
@@ -903,9 +798,7 @@ func TestForget(t *testing.T) {
 			}
 		}
 		z := w.Plain("other", time.Minute, zk.NewDNSHostProvider())
-		if _, err := z.Create(schedule.DefaultPath+"/foreign", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(z.Create(schedule.DefaultPath+"/foreign", []byte("x"), 0, zk.WorldACL(zk.PermAll))))
 		bubble.MustSay(t, schedule.Forget(w.Ctx, c, "", "foreign"), "not the record of a job")
 		beside := w.job(c, schedule.Options{Overlap: schedule.OverlapBeside})
 		if err := beside.Once(w.Ctx, func(context.Context, *schedule.Turn) error {
@@ -915,9 +808,7 @@ func TestForget(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := schedule.Forget(w.Ctx, c, "", beside.Name()); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, schedule.Forget(w.Ctx, c, "", beside.Name()))
 		bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", "/a"), lock.ErrInvalid)
 	})
 }
@@ -950,9 +841,7 @@ func TestUnusableRecord(t *testing.T) {
 					if path == "/jobs/nightly/export" {
 						nodes = acl
 					}
-					if _, err := z.Create(path, []byte("x"), 0, nodes); err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, iferr.Of(z.Create(path, []byte("x"), 0, nodes)))
 				}
 				ctx, cancel := context.WithCancel(w.Ctx)
 				defer cancel()
@@ -983,16 +872,13 @@ func TestUnusableRecord(t *testing.T) {
 // TestDamagedDuringTheRun: if the record is damaged when a run ends, the hold is given back at once, and Run ends.
 func TestDamagedDuringTheRun(t *testing.T) {
 	simulate(t, func(w *world) {
-		begun := onTheMinute()
 		j := w.job(w.dial("a"), schedule.Options{})
 		ended := make(chan error)
 		go func() { ended <- j.Run(w.Ctx, w.note("a", time.Second)) }()
-		time.Sleep(time.Minute + time.Second/2)
-		if _, err := w.Plain("other", time.Minute, zk.NewDNSHostProvider()).Set(schedule.DefaultPath+"/nightly/export", []byte("x"), -1); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(time.Until(w.begun.Add(time.Minute + time.Second/2)))
+		iferr.Fatal(t, iferr.Of(w.Plain("other", time.Minute, zk.NewDNSHostProvider()).Set(schedule.DefaultPath+"/nightly/export", []byte("x"), -1)))
 		bubble.MustSay(t, <-ended, "not the record of a job")
-		if ran := time.Since(begun); ran > time.Minute+2*time.Second {
+		if ran := time.Since(w.begun); ran > time.Minute+2*time.Second {
 			t.Errorf("Run ended %v after the tick", ran-time.Minute)
 		}
 	})
@@ -1006,12 +892,8 @@ func TestList(t *testing.T) {
 		}
 		for _, name := range []string{"b", "a/b", "a"} {
 			j, err := schedule.New(c, name, minutely, schedule.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := j.Once(w.Ctx, w.note("a", 0)); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
+			iferr.Fatal(t, j.Once(w.Ctx, w.note("a", 0)))
 		}
 		all, err := schedule.List(w.Ctx, c, "")
 		var names []string
@@ -1025,9 +907,7 @@ func TestList(t *testing.T) {
 			t.Errorf("jobs %q, %v, want %q", names, err, want)
 		}
 		z := w.Plain("other", time.Minute, zk.NewDNSHostProvider())
-		if _, err := z.Create(schedule.DefaultPath+"/foreign", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(z.Create(schedule.DefaultPath+"/foreign", []byte("x"), 0, zk.WorldACL(zk.PermAll))))
 		if all, err = schedule.List(w.Ctx, c, ""); len(all) != 3 || err == nil {
 			t.Errorf("with a foreign node: %d jobs, %v", len(all), err)
 		}
@@ -1039,12 +919,8 @@ func TestList(t *testing.T) {
 func TestDenied(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.Plain("admin", time.Minute, zk.NewDNSHostProvider())
-		if err := z.AddAuth("digest", []byte("admin:secret")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := z.Create("/private", nil, 0, append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, z.AddAuth("digest", []byte("admin:secret")))
+		iferr.Fatal(t, iferr.Of(z.Create("/private", nil, 0, append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...))))
 		j := w.job(w.dial("a"), schedule.Options{Path: "/private/jobs"})
 		ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
 		defer cancel()
@@ -1062,7 +938,6 @@ func TestErrorThatPasses(t *testing.T) {
 	for name, code := range map[string]int32{"the server failed": -1, "a quota is exceeded": -125} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(w *world) {
-				begun := onTheMinute()
 				var fails atomic.Bool
 				w.Intercept(func(r locktest.Request) locktest.Fault {
 					if fails.Load() && (r.Op == "multi" || code == -1 && strings.HasPrefix(r.Op, "get")) {
@@ -1076,9 +951,7 @@ func TestErrorThatPasses(t *testing.T) {
 				time.Sleep(time.Minute)
 				fails.Store(false)
 				time.Sleep(2 * time.Minute)
-				if got := fmt.Sprint(w.ticks(begun)); got != "map[1:1 2:1 3:1 4:1]" {
-					t.Errorf("ticks %s", got)
-				}
+				w.mustTick("map[1:1 2:1 3:1 4:1]")
 			})
 		})
 	}
@@ -1090,19 +963,19 @@ func TestInvalid(t *testing.T) {
 		c := w.dial("a")
 		var none context.Context
 		for says, err := range map[string]error{
-			"client nil: must come from lock.Dial":        second(schedule.New(nil, "a", minutely, schedule.Options{})),
-			"schedule nil: must not be nil":               second(schedule.New(c, "a", nil, schedule.Options{})),
-			`job: lock name "/a": must not start`:         second(schedule.New(c, "/a", minutely, schedule.Options{})),
-			"missed 7: must be Skip":                      second(schedule.New(c, "a", minutely, schedule.Options{Missed: 7})),
-			"overlap 7: must be OverlapWait":              second(schedule.New(c, "a", minutely, schedule.Options{Overlap: 7})),
-			"overlap beside: must not be given with":      second(schedule.New(c, "a", minutely, schedule.Options{Overlap: schedule.OverlapBeside, AtLeastOnce: true})),
-			"limit -1: must be within 1..1000":            second(schedule.New(c, "a", minutely, schedule.Options{Limit: -1})),
-			"late -1s: must be positive":                  second(schedule.New(c, "a", minutely, schedule.Options{Late: -time.Second})),
-			"path /locks/jobs: must be apart from":        second(schedule.New(c, "a", minutely, schedule.Options{Path: "/locks/jobs"})),
-			`path: root "jobs": must start with a slash`:  second(schedule.New(c, "a", minutely, schedule.Options{Path: "jobs"})),
-			"ttl 1ms: must be at least":                   second(schedule.New(c, "a", minutely, schedule.Options{Lock: []lock.LockOption{lock.WithTTL(time.Millisecond)}})),
-			`missed "never": must be one of skip, last`:   second(schedule.ParseMissed("never")),
-			`overlap "never": must be one of wait, skip,`: second(schedule.ParseOverlap("never")),
+			"client nil: must come from lock.Dial":        iferr.Of(schedule.New(nil, "a", minutely, schedule.Options{})),
+			"schedule nil: must not be nil":               iferr.Of(schedule.New(c, "a", nil, schedule.Options{})),
+			`job: lock name "/a": must not start`:         iferr.Of(schedule.New(c, "/a", minutely, schedule.Options{})),
+			"missed 7: must be Skip":                      iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Missed: 7})),
+			"overlap 7: must be OverlapWait":              iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Overlap: 7})),
+			"overlap beside: must not be given with":      iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Overlap: schedule.OverlapBeside, AtLeastOnce: true})),
+			"limit -1: must be within 1..1000":            iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Limit: -1})),
+			"late -1s: must be positive":                  iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Late: -time.Second})),
+			"path /locks/jobs: must be apart from":        iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Path: "/locks/jobs"})),
+			`path: root "jobs": must start with a slash`:  iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Path: "jobs"})),
+			"ttl 1ms: must be at least":                   iferr.Of(schedule.New(c, "a", minutely, schedule.Options{Lock: []lock.LockOption{lock.WithTTL(time.Millisecond)}})),
+			`missed "never": must be one of skip, last`:   iferr.Of(schedule.ParseMissed("never")),
+			`overlap "never": must be one of wait, skip,`: iferr.Of(schedule.ParseOverlap("never")),
 			"function nil: must not be nil":               w.job(c, schedule.Options{}).Run(w.Ctx, nil),
 			"context <nil>: must not be nil":              w.job(c, schedule.Options{}).Run(none, w.note("a", 0)),
 		} {
@@ -1111,5 +984,3 @@ func TestInvalid(t *testing.T) {
 		}
 	})
 }
-
-func second[T any](_ T, err error) error { return err }
