@@ -1,13 +1,12 @@
 package config
 
 import (
-	"crypto/tls"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 )
 
@@ -16,83 +15,13 @@ func files(t *testing.T, config string, files map[string][]byte) *Config {
 	t.Helper()
 	folder := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
 	}
 	path := filepath.Join(folder, "config.yaml")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(path, []byte(config), 0o600))
 	c, err := Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return c
-}
-
-// handshake connects a client and a server that requires a certificate. It returns the name in the
-// client's certificate, as the server saw it.
-func handshake(t *testing.T, client, server *tls.Config) (name string, err error) {
-	t.Helper()
-	a, b := net.Pipe()
-	defer a.Close()
-	defer b.Close()
-	s := tls.Server(b, server)
-	done := make(chan error, 1)
-	go func() { done <- s.Handshake() }()
-	c := tls.Client(a, client)
-	if err := c.Handshake(); err != nil {
-		b.Close()
-		<-done
-		return "", err
-	}
-	if err := <-done; err != nil {
-		return "", err
-	}
-	return s.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
-}
-
-// TestTLSFiles: a client shows the configured certificate, and the new one when its files have been
-// replaced. If a file is missing, the client shows the last good certificate. It refuses a
-// server whose certificate is of another authority.
-func TestTLSFiles(t *testing.T) {
-	ours := testpki.New(t)
-	first, second := ours.Issue(t, "first"), ours.Issue(t, "second")
-	c := files(t, "zookeeper:\n  tls: {ca_file: ca.pem, cert_file: c.pem, key_file: k.pem, server_name: zk.example}\n",
-		map[string][]byte{"ca.pem": ours.PEM, "c.pem": first.Cert, "k.pem": first.Key})
-	source, err := c.tlsSource()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &tls.Config{Certificates: []tls.Certificate{ours.Issue(t, "zk.example").TLS(t)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ours.Pool()}
-	shown := func(want string) {
-		t.Helper()
-		cfg, _ := source()
-		if got, err := handshake(t, cfg, server); err != nil || got != want {
-			t.Errorf("the server has seen %q, %v, want %q", got, err, want)
-		}
-	}
-	shown("first")
-	for path, content := range map[string][]byte{c.ZooKeeper.TLS.CertFile: second.Cert, c.ZooKeeper.TLS.KeyFile: second.Key} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	shown("second")
-	if err := os.Remove(c.ZooKeeper.TLS.KeyFile); err != nil {
-		t.Fatal(err)
-	}
-	shown("second")
-	if _, err := source(); err == nil || !strings.Contains(err.Error(), "zookeeper.tls.key_file") {
-		t.Errorf("a missing key gives %v", err)
-	}
-	strangers := testpki.New(t)
-	server.Certificates = []tls.Certificate{strangers.Issue(t, "zk.example").TLS(t)}
-	cfg, _ := source()
-	if _, err := handshake(t, cfg, server); err == nil {
-		t.Error("it believes in a server whose authority it does not know")
-	}
 }
 
 // TestFileMistakes: an error about a file or variable has the position of its key in the
@@ -134,9 +63,7 @@ func TestFileMistakes(t *testing.T) {
 		}
 	}
 	c := files(t, "zookeeper:\n  tls: {cert_file: c.pem, key_file: k.pem}\n", good)
-	if err := os.Chmod(c.ZooKeeper.TLS.KeyFile, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Chmod(c.ZooKeeper.TLS.KeyFile, 0o644))
 	if _, err := c.Options(t.Context()); err == nil || !strings.Contains(err.Error(), "key_file: ") || !strings.Contains(err.Error(), "mode 0644") {
 		t.Errorf("a key that everybody may read: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/calendar"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -49,9 +50,7 @@ func TestParse(t *testing.T) {
 		`  lock: maintenance/reaper`,
 		`  max_deletes_per_second: 30`,
 	)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	policies, err := policy.NewSet(
 		policy.Rule{
 			Match: policy.MustPattern("**/jobs"),
@@ -64,9 +63,7 @@ func TestParse(t *testing.T) {
 		},
 		named("rest", "**"),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	want := &Config{
 		ZooKeeper: ZooKeeper{
 			Servers:        []string{"zk1:2181", "zk2:2182", "[::1]:2183", "[fe80::1%eth0]:2181"},
@@ -106,9 +103,7 @@ func TestParseDefaults(t *testing.T) {
 		}
 	}
 	c, err := Parse("config.yaml", []byte("log:\n  level: warn\nreaper:\n  batch: 7\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	want := Default()
 	want.Log.Level, want.Reaper.Batch = "warn", 7
 	if !sameConfig(c, want) {
@@ -355,9 +350,7 @@ func TestParseLargest(t *testing.T) {
 	}
 	b.WriteString("]\n")
 	c, err := Parse("config.yaml", append(configFile(t)[:strings.Index(string(configFile(t)), "policies:")], b.String()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if n := len(c.Policies.All()); n != policy.MaxRules+1 {
 		t.Errorf("%d policies", n)
 	}
@@ -388,9 +381,7 @@ func TestLoad(t *testing.T) {
 		t.Error("a folder is loaded")
 	}
 	write := func(data string) {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(path, []byte(data), 0o600))
 	}
 	write("root: /a\n")
 	c, err := Load(path)
@@ -416,9 +407,7 @@ func example(data []byte) []byte {
 
 func configFile(t testing.TB) []byte {
 	data, err := os.ReadFile("../../config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return data
 }
 
@@ -426,9 +415,7 @@ func configFile(t testing.TB) []byte {
 // package reaper checks.
 func TestConfigFileIsDefault(t *testing.T) {
 	c, err := Load("../../config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c.Reaper = Default().Reaper
 	if !sameConfig(c, Default()) {
 		t.Errorf("config.yaml is\n%+v %+v\nwant\n%+v %+v", c, c.Policies.All(), Default(), Default().Policies.All())
@@ -524,14 +511,10 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse("config.yaml", data)
 		if err == nil {
 			for _, p := range c.Policies.All() {
-				if err := p.Policy.Validate(); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, p.Policy.Validate())
 			}
 			if s := c.Reaper.Schedule; s != "" {
-				if err := calendar.Check(s); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, calendar.Check(s))
 			}
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -23,25 +24,17 @@ func TestOptions(t *testing.T) {
 		"root: /shop\npolicies: [{name: p, match: '*', ttl: 3s}]\nzookeeper: {session_timeout: 4s}":                                                        "world",
 	} {
 		cfg, err := config.Parse("config.yaml", []byte(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		opts, err := cfg.Options(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		var log strings.Builder
 		ensemble := locktest.Start(t, locktest.Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		locks, err := lock.Dial(ctx, ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial), lock.WithLogger(zerolog.New(&log).Level(zerolog.WarnLevel)))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		hold, err := locks.Mutex("x").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if left := hold.Remaining(); left > 3*time.Second || !strings.HasPrefix(hold.EntryPath(), "/shop/x/") {
 			t.Errorf("%s has %v left", hold.EntryPath(), left)
 		}
@@ -50,9 +43,7 @@ func TestOptions(t *testing.T) {
 				t.Errorf("ACL of %s: %+v, want one of scheme %s", n.Path, n.ACL, scheme)
 			}
 		}
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, locks.Close())
 		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // a warning, because it exceeds the TTL
 			t.Errorf("session timeout: %s", &log)
 		}
@@ -67,14 +58,10 @@ roots:
   - {name: a, root: /a}
   - {name: b, root: /b, zookeeper: {servers: [b]}}
   - {name: c, root: /c, zookeeper: {servers: [c], follow_reconfiguration: true}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for i, follows := range []bool{true, false, true} {
 		opts, err := cfg.Each()[i].Options(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		locks, err := lock.New(new(zk.Conn), opts...)
 		if err == nil {
 			err = locks.Close()

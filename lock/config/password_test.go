@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestCredentialsAreNotShown: printed, or marshaled as JSON or YAML, a configuration does not show the
@@ -22,9 +24,7 @@ func TestCredentialsAreNotShown(t *testing.T) {
 		shown := fmt.Sprintf("%v %+v %s", v, v, v)
 		for _, marshal := range []func(any) ([]byte, error){json.Marshal, func(v any) ([]byte, error) { return yaml.Marshal(v) }} {
 			data, err := marshal(v)
-			if err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, err)
 			shown += string(data)
 		}
 		if strings.Contains(shown, text) {
@@ -37,12 +37,8 @@ func TestPassword(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, data string, mode os.FileMode) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil { // sets the mode despite the umask
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(path, []byte(data), 0o600))
+		iferr.Fatal(t, os.Chmod(path, mode)) // sets the mode despite the umask
 		return path
 	}
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "from env\n")
@@ -88,9 +84,7 @@ func TestPassword(t *testing.T) {
 			}
 		})
 	}
-	if err := os.Chmod(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Chmod(folder, 0o700))
 	if _, err := Default().password("zookeeper.auth", folder, ""); err == nil {
 		t.Error("a folder gives a password")
 	}

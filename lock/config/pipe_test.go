@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/config"
 )
 
@@ -18,9 +19,7 @@ import (
 // names is a pipe without a writer.
 func TestPipeWithoutWriter(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Mkfifo(pipe, 0o600))
 	for _, z := range []string{
 		"auth: {user: shop, password_file: " + pipe + "}",
 		"further_users: [{user: shop, password_file: " + pipe + "}]",
@@ -28,9 +27,7 @@ func TestPipeWithoutWriter(t *testing.T) {
 		"tls: {ca_file: " + pipe + "}",
 	} {
 		cfg, err := config.Parse("config.yaml", []byte("zookeeper: {servers: [\"127.0.0.1:1\"], "+z+"}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stopped := errors.New("the service stops")
 		ended := make(chan error, 1)

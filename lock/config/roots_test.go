@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func TestRoots(t *testing.T) {
@@ -22,9 +24,7 @@ func TestRoots(t *testing.T) {
 		`    reaper: {schedule: "@daily", max_deletes_per_second: 5, concurrency: 3, lock: r}`,
 		`  - {name: elsewhere, root: /a/below, zookeeper: {servers: [zk9], session_timeout: 9s}}`,
 	)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	each := c.Each()
 	var names []string
 	for _, n := range each {
@@ -69,9 +69,7 @@ roots:
   - {name: b, root: /b, zookeeper: {servers: [b], auth: {user: b, password_env: B}}}
   - {name: c, root: /c, zookeeper: {auth: {user: c, password_file: c}}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for name, of := range map[string]*Config{
 		"the file": c, "a root": c.Each()[1].Config, "a chosen root": c.Select("/a"), "another root": c.Select("/new"), "a root of a root": c.Select("/a").Select("/b"),
 	} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
@@ -71,36 +72,42 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestRotatedAuthority: when the servers' certificates are of another authority, the client says so
-// wherever it tells of the outage. It comes back when the file has the new authority, and a damaged
-// file does not replace the last good one.
+// TestRotatedAuthority: a client shows the configured certificate, and the new one when its files have been
+// replaced. It refuses a server whose certificate is of another authority, says so wherever it tells of the
+// outage, and comes back when the file has that authority. A damaged or missing file does not replace the
+// last good one, and is named.
 func TestRotatedAuthority(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 0, func(w *bubble.World) {
 		before, after := testpki.New(t), testpki.New(t)
-		host, _, _ := strings.Cut(w.Servers()[0], ":")
 		var server atomic.Pointer[tls.Config]
+		var shown atomic.Value // the name in the client's certificate
 		serve := func(a *testpki.Authority) {
-			server.Store(&tls.Config{Certificates: []tls.Certificate{a.Issue(t, host).TLS(t)}})
+			server.Store(&tls.Config{
+				Certificates: []tls.Certificate{a.Issue(t, "zk.example").TLS(t)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: before.Pool(),
+				VerifyConnection: func(s tls.ConnectionState) error {
+					shown.Store(s.PeerCertificates[0].Subject.CommonName)
+					return nil
+				},
+			})
 			w.Cut("a")
 		}
 		folder := t.TempDir()
-		authorities := filepath.Join(folder, "ca.pem")
-		write := func(path string, text []byte) {
+		write := func(name string, text []byte) {
 			t.Helper()
-			if err := os.WriteFile(path, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 		}
-		write(authorities, before.PEM)
-		write(filepath.Join(folder, "config.yaml"), []byte("zookeeper: {session_timeout: 6s, tls: {ca_file: ca.pem}}\n"))
+		shows := func(pair testpki.Pair) {
+			t.Helper()
+			write("cert.pem", pair.Cert)
+			write("key.pem", pair.Key)
+		}
+		write("ca.pem", before.PEM)
+		shows(before.Issue(t, "first"))
+		write("config.yaml", []byte("zookeeper: {session_timeout: 6s, tls: {ca_file: ca.pem, cert_file: cert.pem, key_file: key.pem, server_name: zk.example}}\n"))
 		cfg, err := config.Load(filepath.Join(folder, "config.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		opts, err := cfg.Options(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		serve(before)
 		var mu sync.Mutex
 		var log strings.Builder
@@ -110,40 +117,38 @@ func TestRotatedAuthority(t *testing.T) {
 			return log.Write(p)
 		})
 		locks, err := lock.Dial(w.Ctx, w.Servers(), append(opts, lock.WithDialer(behindTLS(w.Ensemble, &server)), lock.WithLogger(zerolog.New(lines).Level(zerolog.WarnLevel)))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		w.Cleanup(func() { locks.Close() })
-		takes := func() {
+		takes := func(as string) {
 			t.Helper()
-			hold, err := locks.Mutex("x").Lock(w.Ctx)
-			if err == nil {
-				err = hold.Unlock()
-			}
-			if err != nil {
-				t.Fatal(err)
+			iferr.Fatal(t, locks.Mutex("x").Do(w.Ctx, func(context.Context) error { return nil }))
+			if got := shown.Load(); got != as {
+				t.Errorf("the server has seen %q, want %q", got, as)
 			}
 		}
-		takes()
+		takes("first")
 
-		write(authorities, []byte("damaged"))
+		shows(before.Issue(t, "second"))
 		w.Cut("a")
-		takes()
+		takes("second")
+
+		iferr.Fatal(t, os.Remove(filepath.Join(folder, "key.pem")))
+		write("ca.pem", []byte("damaged"))
+		w.Cut("a")
+		takes("second")
 
 		serve(after)
 		time.Sleep(5 * time.Second)
 		bubble.MustBe(t, locks.Check(), lock.ErrUnavailable)
-		bubble.MustSay(t, locks.Check(), "unknown authority", "zookeeper.tls.ca_file", "has no certificate")
+		bubble.MustSay(t, locks.Check(), "unknown authority", "zookeeper.tls.ca_file", "has no certificate", "zookeeper.tls.key_file")
 		short, cancel := context.WithTimeout(w.Ctx, time.Second)
 		defer cancel()
 		_, err = locks.Mutex("x").Lock(short)
 		bubble.MustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
 		bubble.MustSay(t, err, "unknown authority", "zookeeper.tls.ca_file")
-		write(authorities, after.PEM)
-		takes()
-		if err := locks.Check(); err != nil {
-			t.Error(err)
-		}
+		write("ca.pem", after.PEM)
+		takes("second")
+		iferr.Error(t, locks.Check())
 		mu.Lock()
 		defer mu.Unlock()
 		if text := log.String(); !strings.Contains(text, "ZooKeeper is away") || !strings.Contains(text, "unknown authority") {

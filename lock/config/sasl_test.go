@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -18,13 +19,9 @@ import (
 func TestSASLDigest(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 	cfg, err := config.Parse("config.yaml", []byte("zookeeper: {sasl: {mechanism: digest-md5, user: u, password_env: HOLDFAST_TEST_PASSWORD}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	opts, err := cfg.Options(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	ensemble := locktest.Start(t, locktest.Options{})
 	if _, err := lock.Dial(t.Context(), ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial))...); !errors.Is(err, lock.ErrSASL) {
 		t.Error(err)
@@ -48,18 +45,12 @@ func TestGSSAPI(t *testing.T) {
 	parse := func(keys string) *config.Config {
 		t.Helper()
 		cfg, err := config.Parse(file, []byte("zookeeper:\n  sasl: {mechanism: gssapi, "+keys+"}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		return cfg
 	}
 	for name, mode := range map[string]os.FileMode{"keytab": 0o600, "open": 0o644} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
+		iferr.Fatal(t, os.Chmod(filepath.Join(dir, name), mode))
 	}
 	for keys, want := range map[string]config.SASL{
 		"principal: svc@EXAMPLE.COM, keytab: keytab, krb5_conf: krb5.conf": {
@@ -74,9 +65,7 @@ func TestGSSAPI(t *testing.T) {
 			got = s
 			return mechanism{errors.Join(lock.ErrDenied, broken)}, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if got.Mechanism != config.GSSAPI || got.Principal != want.Principal || got.Keytab != want.Keytab || got.CCache != want.CCache || got.Service != want.Service || got.Krb5Conf != want.Krb5Conf {
 			t.Errorf("%s: Kerberos gets %#v, want %#v", keys, got, want)
 		}
