@@ -4,36 +4,27 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// touches reports whether a request concerns the node or a node below it.
-func touches(q locktest.Request, node string) bool {
-	return slices.ContainsFunc(q.Paths, func(p string) bool { return p == node || strings.HasPrefix(p, node+"/") })
-}
-
 // remake deletes a node with its children, and creates it again with foreign data. writes is the number
 // of further writes of the node.
 func (w *world) remake(z *zk.Conn, node string, writes int32) {
 	for _, n := range slices.Backward(w.Dump(node)) {
-		if err := z.Delete(n.Path, -1); err != nil {
-			w.Error(err)
-		}
+		iferr.Error(w, z.Delete(n.Path, -1))
 	}
 	w.create(z, node, "foreign", 0)
 	for range writes {
-		if _, err := z.Set(node, []byte("foreign"), -1); err != nil {
-			w.Error(err)
-		}
+		iferr.Error(w, iferr.Of(z.Set(node, []byte("foreign"), -1)))
 	}
 }
 
@@ -50,7 +41,7 @@ func TestNodeRecreatedBeforeItsDelete(t *testing.T) {
 		"ancestor": {dir, false, 0}, "lock": {lock, true, 0}, "written lock": {lock, true, 3},
 		"lock without anchor": {lock, false, 0}, "written lock without anchor": {lock, false, 3},
 	} {
-		for _, moment := range []int{1, 2} { // the number of the reaper's transaction that follows
+		for _, moment := range []int64{1, 2} { // the number of the reaper's transaction that follows
 			if test.anchored && moment == 2 {
 				continue // the first transaction deletes the node
 			}
@@ -67,26 +58,11 @@ func TestNodeRecreatedBeforeItsDelete(t *testing.T) {
 						if err == nil {
 							_, err = z.Set("/locks/a", data, -1)
 						}
-						if err != nil {
-							t.Fatal(err)
-						}
+						iferr.Fatal(t, err)
 					}
 					w.dead(z, "b")
 					time.Sleep(ttl + grace + orphan)
-					var mu sync.Mutex
-					transactions := 0
-					happens := func() { w.remake(z, "/locks/a", test.writes) }
-					w.Intercept(func(q locktest.Request) (f locktest.Fault) {
-						mu.Lock()
-						defer mu.Unlock()
-						if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/a") {
-							if transactions++; transactions == moment {
-								f.Delay = time.Second
-								time.AfterFunc(time.Second/2, happens)
-							}
-						}
-						return f
-					})
+					w.meanwhile(moment, touches("/locks/a"), func() { w.remake(z, "/locks/a", test.writes) })
 					report := w.mustSweep(r)
 					w.Intercept(nil)
 					left := w.Dump("/locks/a")
@@ -113,27 +89,14 @@ func TestOrphanUsedDuringItsDelete(t *testing.T) {
 				w.mustSweep(r)
 				w.parent(z, "a", znode.Mutex)
 				time.Sleep(orphan + time.Second)
-				var once sync.Once
 				held := make(chan struct{})
-				w.Intercept(func(q locktest.Request) (f locktest.Fault) {
-					if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/a") {
-						once.Do(func() {
-							f.Delay = 2 * time.Second
-							time.AfterFunc(time.Second, func() {
-								defer close(held)
-								if remade {
-									w.remake(z, "/locks/a", 0)
-									if _, err := z.Set("/locks/a", nil, -1); err != nil {
-										t.Error(err)
-									}
-								}
-								if _, err := user.Mutex("a").Lock(w.ctx); err != nil {
-									t.Error(err)
-								}
-							})
-						})
+				w.meanwhile(1, touches("/locks/a"), func() {
+					defer close(held)
+					if remade {
+						w.remake(z, "/locks/a", 0)
+						iferr.Error(t, iferr.Of(z.Set("/locks/a", nil, -1)))
 					}
-					return f
+					iferr.Error(t, iferr.Of(user.Mutex("a").Lock(w.ctx)))
 				})
 				report := w.mustSweep(r)
 				<-held
@@ -160,30 +123,16 @@ func TestGuardsAreDeleted(t *testing.T) {
 		w.create(z, "/locks/stranger", "foreign", 0)
 		w.create(z, "/locks/stranger/"+znode.Anchor(znode.NewID()), "", 0)
 		time.Sleep(orphan + time.Second)
-		var once sync.Once
-		guards := 0
-		w.Intercept(func(q locktest.Request) (f locktest.Fault) {
-			if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/a") {
-				for _, p := range q.Paths {
-					if _, ok := znode.AnchorOf(path.Base(p)); ok {
-						guards++
-					}
-				}
-				once.Do(func() {
-					f.Delay = 2 * time.Second
-					time.AfterFunc(time.Second, func() {
-						if _, err := z.Set("/locks/a", []byte(dir), -1); err != nil {
-							t.Error(err)
-						}
-					})
-				})
-			}
-			return f
+		guarded := func(q locktest.Request) bool {
+			return touches("/locks/a")(q) && slices.ContainsFunc(q.Paths, func(p string) bool { _, ok := znode.AnchorOf(path.Base(p)); return ok })
+		}
+		guards := w.meanwhile(1, guarded, func() {
+			iferr.Error(t, iferr.Of(z.Set("/locks/a", []byte(dir), -1)))
 		})
 		report := w.mustSweep(r)
 		w.Intercept(nil)
-		if report.Total.Deleted != 3 || report.Total.Missed != 1 || report.Total.Foreign != 1 || guards == 0 {
-			t.Errorf("%+v, with %d guards", report.Total, guards)
+		if report.Total.Deleted != 3 || report.Total.Missed != 1 || report.Total.Foreign != 1 || guards.Load() == 0 {
+			t.Errorf("%+v, in %d transactions with guards", report.Total, guards.Load())
 		}
 		if left := w.Dump("/locks/a"); len(left) != 1 {
 			t.Errorf("a guard is left: %+v", left)
@@ -205,11 +154,9 @@ func TestGuardsThatStayAreLoggedInOneLine(t *testing.T) {
 		time.Sleep(orphan + time.Second)
 		var once sync.Once
 		w.Intercept(func(q locktest.Request) locktest.Fault {
-			if q.Label == "reaper" && q.Op == "multi" && touches(q, "/locks/0") && len(q.Paths) == 40 {
+			if q.Label == "reaper" && touches("/locks/0")(q) && len(q.Paths) == 40 {
 				once.Do(func() { // the guards are there, and are to be deleted with their nodes
-					if err := w.Partition("reaper"); err != nil {
-						t.Error(err)
-					}
+					iferr.Error(t, w.Partition("reaper"))
 				})
 			}
 			return locktest.Fault{}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -53,9 +54,7 @@ func FuzzHostileTree(f *testing.F) {
 			denials := w.hostile(z, names, kinds, data)
 			c := w.dial("service", lock.WithPolicies(w.policies()))
 			held, err := c.Mutex("fuzz-live/1").Lock(w.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			w.dead(z, "fuzz-dead/1")
 			time.Sleep(ttl + grace + orphan)
 
@@ -102,9 +101,7 @@ func FuzzHostileTree(f *testing.F) {
 			if n := report.Total.Denied; n != len(denied) {
 				t.Errorf("%d were denied, and the report says %d", len(denied), n)
 			}
-			if err := held.Unlock(); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, held.Unlock())
 		})
 	})
 }
@@ -130,9 +127,7 @@ func deletable(n locktest.Node) bool {
 // ephemeral, unreadable or read-only.
 func (w *world) hostile(z *zk.Conn, names string, kinds, data []byte) (denials []string) {
 	w.Helper()
-	if err := z.AddAuth("digest", []byte("u:p")); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, z.AddAuth("digest", []byte("u:p")))
 	all, mine := zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "u", "p")
 	hidden := make(map[string]bool) // nodes whose children a sweep does not list
 	placed := 0

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/config"
@@ -53,9 +54,7 @@ func TestStarts(t *testing.T) {
 		var policies []policy.Rule
 		for text := range strings.FieldsSeq(tt.patterns) {
 			p, err := policy.ParsePattern(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			policies = append(policies, policy.Rule{Match: p})
 		}
 		want := strings.Fields(tt.want)
@@ -71,16 +70,12 @@ func TestStarts(t *testing.T) {
 // TestConfigFileHasTheDefaults: the reaper's settings in config.yaml are the defaults.
 func TestConfigFileHasTheDefaults(t *testing.T) {
 	c, err := config.Load("../config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	o := Options{}.withDefaults()
 	if want := (config.Reaper{Schedule: o.Schedule, Concurrency: o.Concurrency, Batch: o.Batch, Lock: o.Lock}); c.Reaper != want {
 		t.Errorf("config.yaml has %+v, and the defaults are %+v", c.Reaper, want)
 	}
-	if err := (Options{}).Validate(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, (Options{}).Validate())
 }
 
 func TestOverdue(t *testing.T) {
@@ -106,9 +101,7 @@ func TestOverdue(t *testing.T) {
 		{"TZ=UTC 0 0 29 2 *", 300 * day, -1, 0},
 	} {
 		schedule, err := policy.ParseSchedule(tt.schedule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		var moved time.Time
 		if tt.moved >= 0 {
 			moved = start.Add(tt.moved)
@@ -125,9 +118,7 @@ func TestHangingSweepIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMonitor(About{})
 		schedule, err := policy.ParseSchedule("@every 10s")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		g := newGroup("@every 10s", schedule, []policy.Rule{{Policy: lock.Policy{Name: "all"}}})
 		m.schedules([]*group{g})
 		time.Sleep(10 * time.Second)
@@ -158,22 +149,16 @@ func TestSweepUsesOneConfiguration(t *testing.T) {
 			c := holding(t, "held")
 			options := func(name, match string) Options {
 				set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern(match), Policy: lock.Policy{Name: name}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				return Options{Policies: set}
 			}
 			r, err := New(c, options("before", "*"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			var report Report
 			r.monitor.Observe(func(last Report) { report = last })
 			before := r.setup.Load()
 			r.monitor.schedules(before.groups)
-			if err := r.Reload(options("after", match)); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, r.Reload(options("after", match)))
 			r.monitor.schedules(r.setup.Load().groups)
 			r.scheduled(t.Context(), before, before.groups[0])
 			if !report.Complete || report.Total.Locks != 1 || report.Policies["before"] == nil || report.Policies["after"] != nil {

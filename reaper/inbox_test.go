@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -29,9 +30,7 @@ func (w *world) asked() (ids []string) {
 // entry.
 func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	w.Helper()
-	if err := c.Revoke(w.ctx, name, "why"); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, c.Revoke(w.ctx, name, "why"))
 	id = path.Base(entry)
 	if !slices.Contains(w.asked(), id) {
 		w.Fatalf("asked %q, not %q", w.asked(), id)
@@ -45,17 +44,13 @@ func (w *world) staleRequests(c *lock.Client, names ...string) {
 	var holds []*lock.Hold
 	for _, name := range names {
 		h, err := c.Mutex(name).Lock(w.ctx)
-		if err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, err)
 		w.revoke(c, name, h.EntryPath())
 		holds = append(holds, h)
 	}
 	time.Sleep(time.Second) // c deletes stale requests, too: until it has read the inbox
 	for _, h := range holds {
-		if err := h.Unlock(); err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, h.Unlock())
 	}
 }
 
@@ -66,9 +61,7 @@ func TestStaleRequestsAreSwept(t *testing.T) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2})
 		c := w.dial("service", lock.WithPolicies(w.policies()))
 		held, err := c.Mutex("held").Lock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		stands := w.revoke(c, "held", held.EntryPath())
 		w.revoke(c, "dead", w.dead(z, "dead"))
 		w.staleRequests(c, "kept/1", "a", "b/c", "d", "e")

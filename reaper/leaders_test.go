@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -31,9 +32,7 @@ func (w *world) sweepOver(displace func(), once bool) {
 	var holds []*lock.Hold
 	for i := range 60 {
 		h, err := service.Mutex(fmt.Sprint("live/", i)).Lock(w.ctx)
-		if err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, err)
 		holds = append(holds, h)
 		time.Sleep(ttl / 180)
 	}
@@ -47,17 +46,11 @@ func (w *world) sweepOver(displace func(), once bool) {
 	for i := 0; time.Since(displaced) < 3*ttl; i++ {
 		if once {
 			c, err := lock.Dial(w.ctx, w.Servers(), policies, lock.WithDialer(w.Dialer("once")))
-			if err != nil {
-				w.Fatal(err)
-			}
+			iferr.Fatal(w, err)
 			r, err := reaper.New(c, reaper.Options{Policies: w.policies()})
-			if err != nil {
-				w.Fatal(err)
-			}
+			iferr.Fatal(w, err)
 			w.mustSweep(r)
-			if err := c.Close(); err != nil {
-				w.Fatal(err)
-			}
+			iferr.Fatal(w, c.Close())
 		} else {
 			w.mustSweep(standing)
 		}
@@ -73,9 +66,7 @@ func (w *world) sweepOver(displace func(), once bool) {
 			lost++
 			continue
 		}
-		if err := h.Unlock(); err != nil {
-			w.Error(err)
-		}
+		iferr.Error(w, h.Unlock())
 	}
 	if lost > 0 {
 		w.Errorf("%d of %d holders have lost their locks", lost, len(holds))
@@ -95,9 +86,7 @@ func TestSweepsAfterAnElection(t *testing.T) {
 					w.sweepOver(func() {
 						for _, s := range w.Servers() {
 							if s != w.Leader() {
-								if err := w.SetClock(s, off); err != nil {
-									w.Fatal(err)
-								}
+								iferr.Fatal(w, w.SetClock(s, off))
 							}
 						}
 						w.StopLeader()
@@ -121,9 +110,7 @@ func TestSweepsAfterAStep(t *testing.T) {
 // depose makes another member the leader, by a stop and a start of the present leader.
 func (w *world) depose() {
 	w.Helper()
-	if err := w.Start(w.StopLeader()); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, w.Start(w.StopLeader()))
 }
 
 // TestSweepsWhileLeadersFollowEachOther: if leaders change faster than a lease or orphan_after ends, a
@@ -132,15 +119,10 @@ func (w *world) depose() {
 func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
 		for i, s := range w.Servers() {
-			if err := w.SetClock(s, offs[i]); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, w.SetClock(s, offs[i]))
 		}
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
-		held, err := w.dial("service", lock.WithPolicies(w.policies())).Mutex("live").Lock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := w.lock("service", "live")
 		dead := strings.TrimPrefix(w.dead(z, "dead"), "/locks")
 		w.create(z, "/locks/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 		w.mustSweep(r)
@@ -163,9 +145,7 @@ func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 				t.Errorf("%s went after %v, want %v", path, got, want)
 			}
 		}
-		if err := held.Unlock(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, held.Unlock())
 	})
 }
 
@@ -220,23 +200,14 @@ func TestDataLostUnseen(t *testing.T) {
 		w.StepClock(time.Hour) // begins a term
 		w.mustSweep(r)
 		time.Sleep(4 * ttl) // until the term is older than a lease
-		if err := w.Partition("reaper"); err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, w.Partition("reaper"))
 		time.Sleep(time.Minute) // its session ends
 		w.Forget()
-		h, err := w.dial("service", lock.WithPolicies(w.policies())).Mutex("x").Lock(w.ctx)
-		if err != nil {
-			w.Fatal(err)
-		}
+		h := w.lock("service", "x")
 		z = w.raw("after")
-		if _, err := z.Create("/other", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, iferr.Of(z.Create("/other", nil, 0, zk.WorldACL(zk.PermAll))))
 		for range 300 {
-			if _, err := z.Set("/other", nil, -1); err != nil {
-				w.Fatal(err)
-			}
+			iferr.Fatal(w, iferr.Of(z.Set("/other", nil, -1)))
 		}
 		w.Heal("reaper")
 		w.mustSweep(r)
@@ -251,9 +222,7 @@ func TestDataLostUnseen(t *testing.T) {
 func TestDataLostInTheMidstOfASweep(t *testing.T) {
 	simulateOf(t, locktest.Options{}, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
-		if _, err := w.dial("before", lock.WithPolicies(w.policies())).Mutex("before").Lock(w.ctx); err != nil {
-			w.Fatal(err)
-		}
+		w.lock("before", "before")
 		w.mustSweep(r)
 		w.StepClock(time.Hour) // begins a term
 		w.mustSweep(r)
@@ -297,10 +266,7 @@ func TestDataLostInTheMidstOfASweep(t *testing.T) {
 		w.ExpireLabel("reaper")
 		listed(5) // in its next session, too
 		w.Forget()
-		h, err := w.dial("service", lock.WithPolicies(w.policies())).Mutex("x").Lock(w.ctx)
-		if err != nil {
-			w.Fatal(err)
-		}
+		h := w.lock("service", "x")
 		mu.Lock()
 		cutOff = false
 		mu.Unlock()
@@ -308,8 +274,6 @@ func TestDataLostInTheMidstOfASweep(t *testing.T) {
 			t.Errorf("the sweep: %v", err)
 		}
 		w.Intercept(nil)
-		if err := h.Unlock(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, h.Unlock())
 	})
 }

@@ -8,30 +8,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-func TestMemory(t *testing.T) {
-	m := newMemory()
-	const end = time.Hour + 999*time.Millisecond
-	m.saw("a", use{live: 3}, end, 0)
-	for _, tt := range []struct {
-		name string
-		mono time.Duration
-		want uint32
-	}{
-		{"b", time.Minute, 0},
-		{"a", time.Minute, 3},
-		{"a", time.Hour - 1, 3},
-		{"a", time.Hour, 0}, // the end is rounded down to a second
-	} {
-		if got := m.live(tt.name, tt.mono).live; got != tt.want {
-			t.Errorf("%s at %v: %d live, want %d", tt.name, tt.mono, got, tt.want)
-		}
-	}
-	m.saw("a", use{live: 1}, time.Minute, 0)
-	if got := m.live("a", time.Minute).live; got != 0 {
-		t.Errorf("%d live by what was seen before the last time", got)
-	}
-}
-
 func TestMemoryIsBounded(t *testing.T) {
 	m := newMemory()
 	for i := range maxAlive + 10 {

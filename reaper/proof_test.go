@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -17,13 +18,9 @@ func holding(t *testing.T, name string) *lock.Client {
 	t.Helper()
 	e := locktest.Start(t, locktest.Options{})
 	c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { c.Close() })
-	if _, err := c.Mutex(name).Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(c.Mutex(name).Lock(t.Context())))
 	return c
 }
 
@@ -34,9 +31,7 @@ func TestUnprovenVerdictIsUndecided(t *testing.T) {
 		c := holding(t, "a")
 		for _, undecided := range []Verdict{Live, Young} {
 			in, err := newSetup(Options{}.withDefaults(), newMemory())
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			ctx, stop := context.WithCancelCause(t.Context())
 			defer stop(nil)
 			s := &sweep{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -25,9 +26,7 @@ func (w *world) named(name string) *policy.Set { return w.namedFor(name, "**") }
 func (w *world) namedFor(name, match string) *policy.Set {
 	w.Helper()
 	set, err := policy.NewSet(policy.Rule{Match: w.pattern(match), Policy: lock.Policy{Name: name, TTL: ttl, Grace: grace}, OrphanAfter: orphan})
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	return set
 }
 
@@ -44,9 +43,7 @@ func TestReloadDuringASweep(t *testing.T) {
 			time.Sleep(11 * time.Second)
 			counted := make(chan []string, 100)
 			r.Monitor().Observe(func(report reaper.Report) { counted <- slices.Collect(maps.Keys(report.Policies)) })
-			if err := r.Reload(reaper.Options{Policies: w.namedFor(name, match), Schedule: "@every 1s"}); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, r.Reload(reaper.Options{Policies: w.namedFor(name, match), Schedule: "@every 1s"}))
 			for range 4 {
 				time.Sleep(time.Second)
 				if under := r.Monitor().Progress(); len(under) != 1 {
@@ -75,9 +72,7 @@ func TestReloadsMoreOftenThanSweeps(t *testing.T) {
 			if i == 9 {
 				schedule = "@every 2m"
 			}
-			if err := r.Reload(reaper.Options{Policies: w.policies(), Schedule: schedule}); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, r.Reload(reaper.Options{Policies: w.policies(), Schedule: schedule}))
 		}
 		if s := r.Monitor().Status(); s.Sweeps != 7 {
 			t.Errorf("%d sweeps in 7 minutes and a half, want 7", s.Sweeps)
@@ -104,9 +99,7 @@ func TestDeletesPerSecondOverAReload(t *testing.T) {
 		defer w.run(r)()
 		time.Sleep(2 * time.Second)
 		o.Policies = w.namedFor("second", "**/*") // with the same match, no second sweep would begin
-		if err := r.Reload(o); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, r.Reload(o))
 		time.Sleep(3 * time.Second)
 		if n := len(r.Monitor().Progress()); n != 2 {
 			t.Fatalf("%d sweeps at once, want one by each configuration", n)
@@ -117,9 +110,7 @@ func TestDeletesPerSecondOverAReload(t *testing.T) {
 			t.Errorf("%d deletes in 5 s, want 50", n)
 		}
 		o.MaxDeletesPerSecond = 0
-		if err := r.Reload(o); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, r.Reload(o))
 		time.Sleep(3 * time.Second)
 		for _, line := range w.lines("sweep failed") {
 			t.Errorf("%v", line)
@@ -164,7 +155,8 @@ func TestLostReplyOfABatch(t *testing.T) {
 						w.dead(z, fmt.Sprintf("dead-%d", i))
 					}
 					time.Sleep(ttl + grace + orphan)
-					transactions := w.firstDelete(func() locktest.Fault { return locktest.Fault{Drop: drop} })
+					var transactions atomic.Int64
+					w.fails("reaper", locktest.Fault{Drop: drop}, func(q locktest.Request) bool { return deletesDead(q) && transactions.Add(1) == 1 })
 					report := w.mustSweep(r)
 					w.Intercept(nil)
 					if c := report.Total; c.Deleted != 2*locks || c.Missed != 0 || c.Purged != locks || transactions.Load() != 2 {
@@ -176,17 +168,9 @@ func TestLostReplyOfABatch(t *testing.T) {
 	}
 }
 
-// firstDelete counts the transactions in which the reaper deletes locks whose names begin with "dead-",
-// and applies a fault to the first one. It returns the counter.
-func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
-	n := new(atomic.Int64)
-	w.Intercept(func(q locktest.Request) locktest.Fault {
-		if q.Label == "reaper" && q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/dead-") && n.Add(1) == 1 {
-			return fault()
-		}
-		return locktest.Fault{}
-	})
-	return n
+// deletesDead reports whether a request deletes locks whose names begin with "dead-".
+func deletesDead(q locktest.Request) bool {
+	return q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/dead-")
 }
 
 // TestBatchPartlyPurgedByAnotherClient: if another client deletes some nodes of a batch, these nodes
@@ -198,17 +182,12 @@ func TestBatchPartlyPurgedByAnotherClient(t *testing.T) {
 			w.dead(z, fmt.Sprintf("dead-%d", i))
 		}
 		time.Sleep(ttl + grace + orphan)
-		transactions := w.firstDelete(func() locktest.Fault {
-			time.AfterFunc(time.Second/2, func() {
-				for i := range 20 {
-					for _, n := range slices.Backward(w.Dump(fmt.Sprintf("/locks/dead-%d", i))) {
-						if err := z.Delete(n.Path, -1); err != nil {
-							t.Error(err)
-						}
-					}
+		transactions := w.meanwhile(1, deletesDead, func() {
+			for i := range 20 {
+				for _, n := range slices.Backward(w.Dump(fmt.Sprintf("/locks/dead-%d", i))) {
+					iferr.Error(t, z.Delete(n.Path, -1))
 				}
-			})
-			return locktest.Fault{Delay: time.Second}
+			}
 		})
 		report := w.mustSweep(r)
 		w.Intercept(nil)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -24,9 +25,7 @@ func (w *world) lines(msg string) (lines []map[string]any) {
 	d := json.NewDecoder(bytes.NewReader([]byte(w.logged())))
 	for d.More() {
 		var line map[string]any
-		if err := d.Decode(&line); err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, d.Decode(&line))
 		if line["message"] == msg {
 			lines = append(lines, line)
 		}
@@ -280,9 +279,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("after a mistake: %+v", s)
 		}
 		o.Policies = w.policies()
-		if err := r.Reload(o); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, r.Reload(o))
 		time.Sleep(11 * time.Second)
 		if slices.Contains(w.paths(), "/seldom/1") {
 			t.Error("the new policies are not in force")
@@ -304,9 +301,7 @@ func TestReloadForgetsLiveLocks(t *testing.T) {
 		if n := w.reads(r, "/locks/a"); n != 0 {
 			t.Fatalf("read %d times", n)
 		}
-		if err := r.Reload(reaper.Options{Policies: w.policies()}); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, r.Reload(reaper.Options{Policies: w.policies()}))
 		if n := w.reads(r, "/locks/a"); n == 0 {
 			t.Error("not read again by the new policies")
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/audited"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -78,15 +79,21 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 		lock.WithDialer(w.Dialer(label)), lock.WithSessionTimeout(6 * time.Second), lock.WithOwner(label),
 	}, opts...)
 	c, err := lock.Dial(w.ctx, w.Servers(), opts...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	w.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			w.Errorf("close %s: %v", label, err)
 		}
 	})
 	return c
+}
+
+// lock returns a hold of a lock, of a client that has the default policies.
+func (w *world) lock(label, name string) *lock.Hold {
+	w.Helper()
+	hold, err := w.dial(label, lock.WithPolicies(w.policies())).Mutex(name).Lock(w.ctx)
+	iferr.Fatal(w, err)
+	return hold
 }
 
 // reaper returns a reaper with its own client. The default policies are those of w.policies.
@@ -98,9 +105,7 @@ func (w *world) reaper(label string, o reaper.Options) *reaper.Reaper {
 	log := zerolog.New(w).With().Str("reaper", label).Logger()
 	o.Log = &log
 	r, err := reaper.New(w.dial(label, lock.WithPolicies(o.Policies)), o)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	return r
 }
 
@@ -113,27 +118,21 @@ func (w *world) policies(more ...policy.Rule) *policy.Set {
 		policy.Rule{Match: w.pattern("kept/*"), Policy: keep, OrphanAfter: orphan},
 		policy.Rule{Match: w.pattern("**"), Policy: rest, OrphanAfter: orphan},
 	)...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	return set
 }
 
 func (w *world) pattern(text string) policy.Pattern {
 	w.Helper()
 	p, err := policy.ParsePattern(text)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	return p
 }
 
 func (w *world) raw(label string) *zk.Conn {
 	w.Helper()
 	z, _, err := zk.Connect(w.Servers(), 6*time.Second, zk.WithDialer(w.Dialer(label)), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	w.Cleanup(func() {
 		z.Close()
 		synctest.Wait()
@@ -187,9 +186,7 @@ func (w *world) parent(z *zk.Conn, name string, kind znode.Kind) (generation str
 		return generation
 	}
 	before, _, err := z.Get(path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	p, err := znode.DecodeParent(before)
 	if err == nil && p.Kind == znode.Dir {
 		_, err = z.Multi(&zk.SetDataRequest{Path: path, Data: data, Version: -1}, anchor)
@@ -240,6 +237,27 @@ func (w *world) fails(label string, fault locktest.Fault, match func(locktest.Re
 	})
 }
 
+// meanwhile calls do while the nth of a reaper's requests that match is under way: it reaches the server two
+// seconds late, and do is called after one. It returns the number of these requests.
+func (w *world) meanwhile(nth int64, match func(locktest.Request) bool, do func()) *atomic.Int64 {
+	n := new(atomic.Int64)
+	w.Intercept(func(q locktest.Request) locktest.Fault {
+		if q.Label != "reaper" || !match(q) || n.Add(1) != nth {
+			return locktest.Fault{}
+		}
+		time.AfterFunc(time.Second, do)
+		return locktest.Fault{Delay: 2 * time.Second}
+	})
+	return n
+}
+
+// touches returns a match of the transactions that concern the node or a node below it.
+func touches(node string) func(locktest.Request) bool {
+	return func(q locktest.Request) bool {
+		return q.Op == "multi" && slices.ContainsFunc(q.Paths, func(p string) bool { return p == node || strings.HasPrefix(p, node+"/") })
+	}
+}
+
 // lists reports whether a request is for the list of a node.
 func lists(q locktest.Request, path string) bool {
 	return q.Op == "getChildren2" && slices.Equal(q.Paths, []string{path})
@@ -249,11 +267,7 @@ func TestSweepDeletesOnlyAbandonedNodes(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
 		r := w.reaper("reaper", reaper.Options{})
-		c := w.dial("service", lock.WithPolicies(w.policies()))
-		held, err := c.Mutex("live/1").Lock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := w.lock("service", "live/1")
 
 		w.dead(z, "flat")
 		w.dead(z, "deep/er/still")
@@ -319,14 +333,12 @@ func TestSweepDeletesOnlyAbandonedNodes(t *testing.T) {
 		if again := w.mustSweep(r); again.Total.Deleted != 0 {
 			t.Errorf("a second sweep deletes %d more", again.Total.Deleted)
 		}
-		if err := held.Unlock(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, held.Unlock())
 	})
 }
 
 // TestNoRoot: each sweep and each start of a daemon logs that the root is missing. A sweep does not
-// create the root; the daemon's own lock does.
+// create the root; the daemon's own lock does. The monitor reports a missing root until a sweep sees a lock.
 func TestNoRoot(t *testing.T) {
 	simulate(t, func(w *world) {
 		const says = "there is no root: no lock has been taken below it yet, or it is another one than that of the programs"
@@ -339,8 +351,17 @@ func TestNoRoot(t *testing.T) {
 				t.Fatalf("told: %v", lines)
 			}
 		}
-		stop := w.run(w.reaper("daemon", reaper.Options{Schedule: "@every 10s"}))
+		daemon := w.reaper("daemon", reaper.Options{Schedule: "@every 10s"})
+		stop := w.run(daemon)
 		time.Sleep(time.Minute)
+		if s := daemon.Monitor().Status(); !s.NoRoot || s.LocksSeen {
+			t.Errorf("without a lock: %+v", s)
+		}
+		w.lock("service", "a")
+		time.Sleep(11 * time.Second)
+		if s := daemon.Monitor().Status(); s.NoRoot || !s.LocksSeen {
+			t.Errorf("with a lock: %+v", s)
+		}
 		stop()
 		w.mustSweep(w.reaper("once", reaper.Options{}))
 		if n := len(w.lines(says)); n != 3 || len(w.Dump("/locks")) == 0 {
@@ -429,9 +450,7 @@ func TestRenewedSinceItWasRead(t *testing.T) {
 				once.Do(func() {
 					time.AfterFunc(time.Millisecond, func() {
 						record := znode.Record{Owner: "back", TTL: ttl.Milliseconds()}
-						if _, err := z.Set(spared, record.Encode(), 0); err != nil {
-							t.Error(err)
-						}
+						iferr.Error(t, iferr.Of(z.Set(spared, record.Encode(), 0)))
 					})
 				})
 				return fault
@@ -445,44 +464,6 @@ func TestRenewedSinceItWasRead(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestWalkersShareASample: if several walkers find nodes that are younger than the sweep's sample of
-// ensemble time, one new sample suffices for all.
-func TestWalkersShareASample(t *testing.T) {
-	simulate(t, func(w *world) {
-		z := w.raw("others")
-		r := w.reaper("reaper", reaper.Options{Policies: w.policies(policy.Rule{
-			Match: w.pattern("short/*"), Policy: lock.Policy{Name: "short", TTL: ttl, Grace: grace}, OrphanAfter: time.Second,
-		})})
-		w.mustSweep(r)
-		w.create(z, "/locks/short", "theirs", 0)
-		w.create(z, "/locks/short/0", "theirs", 0) // or it would not be listed
-		samples := 0
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			switch {
-			case q.Label != "reaper":
-			case q.Op == "getChildren2" && slices.Contains(q.Paths, "/locks/short"):
-				time.AfterFunc(500*time.Millisecond, func() {
-					for _, name := range []string{"a", "b", "c"} {
-						w.create(z, "/locks/short/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
-					}
-				})
-				return locktest.Fault{Delay: 2 * time.Second} // before a renewal is a sample
-			case q.Op == "getData" && strings.HasPrefix(q.Paths[0], "/locks/short/"):
-				return locktest.Fault{Delay: time.Millisecond} // so that all reads are in flight together
-			case q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/clock-"):
-				if samples++; samples > 1 {
-					return locktest.Fault{Delay: time.Second}
-				}
-			}
-			return locktest.Fault{}
-		})
-		report := w.mustSweep(r)
-		if report.Total.Deleted != 3 || samples != 2 {
-			t.Errorf("%d deleted, want 3; %d samples, want one at the start and one for all", report.Total.Deleted, samples)
-		}
-	})
 }
 
 func TestOneActiveReaper(t *testing.T) {
@@ -529,9 +510,7 @@ func TestSweepThatLosesItsHold(t *testing.T) {
 				return locktest.Fault{}
 			}
 			time.AfterFunc(time.Second, func() {
-				if err := w.Partition("reaper"); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, w.Partition("reaper"))
 			})
 			return locktest.Fault{DelayReply: time.Minute}
 		})
@@ -554,17 +533,8 @@ func TestStopFinishesTheBatchesAtHand(t *testing.T) {
 		time.Sleep(ttl + grace + orphan)
 		ctx, stop := context.WithCancelCause(w.ctx)
 		why := errors.New("told to stop")
-		var once sync.Once
-		w.Intercept(func(q locktest.Request) locktest.Fault {
-			var fault locktest.Fault
-			if q.Label == "reaper" && q.Op == "multi" && len(q.Paths) == 15 { // five entries, anchors and parents
-				once.Do(func() {
-					fault.Delay = 3 * time.Second
-					time.AfterFunc(time.Second, func() { stop(why) })
-				})
-			}
-			return fault
-		})
+		fiveLocks := func(q locktest.Request) bool { return q.Op == "multi" && len(q.Paths) == 15 } // entries, anchors and parents
+		w.meanwhile(1, fiveLocks, func() { stop(why) })
 		report, err := r.Sweep(ctx)
 		if !errors.Is(err, why) || report.Complete {
 			t.Errorf("Sweep = %v, %v", report.Complete, err)
@@ -620,9 +590,7 @@ func TestWithoutContext(t *testing.T) {
 	simulate(t, func(w *world) {
 		for _, dry := range []bool{false, true} {
 			r, err := reaper.New(w.dial("a"), reaper.Options{DryRun: dry})
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			_, err = r.Sweep(nil) //lint:ignore SA1012 it is what is tested
 			if !errors.Is(err, lock.ErrInvalid) {
 				t.Errorf("Sweep: %v", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -38,9 +39,7 @@ func TestDamagedNodeIsLoggedOnce(t *testing.T) {
 				t.Errorf("a sweep that did nothing: %v", line)
 			}
 		}
-		if err := z.Delete(entry, -1); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, z.Delete(entry, -1))
 		time.Sleep(11 * time.Second)
 		if line := w.one("damaged no more: the node has gone, or was written anew"); line["path"] != entry {
 			t.Errorf("%v", line)
@@ -137,9 +136,7 @@ func TestWaitersAndHolds(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
 		w.mustSweep(r)
-		if _, err := w.dial("holder", lock.WithPolicies(w.policies())).Mutex("a").Lock(w.ctx); err != nil {
-			t.Fatal(err)
-		}
+		w.lock("holder", "a")
 		time.Sleep(time.Minute)
 		for i := range 2 {
 			c := w.dial(fmt.Sprintf("waiter-%d", i), lock.WithPolicies(w.policies()))
@@ -156,41 +153,18 @@ func TestWaitersAndHolds(t *testing.T) {
 	})
 }
 
-// TestRootThatWasMissing: the monitor reports a missing root until a sweep sees a lock.
-func TestRootThatWasMissing(t *testing.T) {
-	simulate(t, func(w *world) {
-		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
-		defer w.run(r)()
-		time.Sleep(time.Minute)
-		if s := r.Monitor().Status(); !s.NoRoot || s.LocksSeen {
-			t.Errorf("%+v", s)
-		}
-		if _, err := w.dial("service").Mutex("a").Lock(w.ctx); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(11 * time.Second)
-		if s := r.Monitor().Status(); s.NoRoot || !s.LocksSeen {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
 // TestPoliciesBeforeTheFirstSession: the monitor of a daemon has the policies before there is a session, also
 // those of a reload.
 func TestPoliciesBeforeTheFirstSession(t *testing.T) {
 	dial := func(context.Context) (*lock.Client, error) { return nil, lock.ErrUnavailable }
 	set := new(policy.Set)
 	d, err := reaper.NewDaemon(dial, reaper.Options{Policies: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if got := d.Monitor().Policies(); got != set {
 		t.Errorf("policies %v", got)
 	}
 	next := new(policy.Set)
-	if err := d.Reload(reaper.Options{Policies: next}); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, d.Reload(reaper.Options{Policies: next}))
 	if got := d.Monitor(); got.Policies() != next || got.Status().Reloads != 1 {
 		t.Errorf("policies %v after a reload, %+v", got.Policies(), got.Status())
 	}
@@ -205,9 +179,7 @@ func TestStatusAfterAFailure(t *testing.T) {
 			return lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
 		}
 		d, err := reaper.NewDaemon(dial, reaper.Options{Policies: w.policies()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for range 2 {
 			err = d.Run(w.ctx)
 			s := d.Monitor().Status()
@@ -258,9 +230,7 @@ func TestDaemonTriesAgain(t *testing.T) {
 					}
 					return c, err
 				}, reaper.Options{Policies: w.policies()})
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				time.AfterFunc(time.Minute/2, func() {
 					if s := d.Monitor().Status(); s.State != reaper.Disconnected || s.LastFailure == nil || test.dial != nil && s.LastFailure.Error != test.dial.Error() {
 						t.Errorf("%s, last failure %+v", s.State, s.LastFailure)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -53,9 +54,7 @@ func simulate(t *testing.T, o Options, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, Ensemble: locktest.Start(t, locktest.Options{})}
 		set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern("orders/**"), Policy: lock.Policy{Name: "orders", TTL: 10 * time.Second}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		w.told = &told{set: set, locks: w.dial("reaper", lock.WithPolicies(set))}
 		w.told.status = reaper.Status{
 			About: reaper.About{Root: "/locks"}, State: reaper.Active, Started: time.Now(), ActiveSince: time.Now(),
@@ -76,9 +75,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	opts = append(opts, lock.WithDialer(w.Dialer(label)), lock.WithOwner(label))
 	locks, err := lock.Dial(w.Context(), w.Servers(), opts...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	w.Cleanup(func() {
 		if err := locks.Close(); err != nil {
 			w.Errorf("close %s: %v", label, err)
@@ -91,9 +88,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 func (w *world) raw() *zk.Conn {
 	w.Helper()
 	z, _, err := zk.Connect(w.Servers(), time.Minute, zk.WithDialer(w.Dialer("raw")), zk.WithLogInfo(false))
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	w.Cleanup(func() {
 		z.Close()
 		synctest.Wait()
@@ -125,9 +120,7 @@ func (w *world) dead(z *zk.Conn, name string, ttl time.Duration) {
 func (w *world) hold(locks *lock.Client, name string, waiting int, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
 	hold, err := locks.Mutex(name, opts...).Lock(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	for i := range waiting { // waiters of the same client would share an entry
 		waiter := w.dial(fmt.Sprintf("waiter-%d", i))
 		go waiter.Mutex(name).Lock(w.Context())
@@ -151,9 +144,7 @@ func (w *world) locks(query string) (a locksAnswer) {
 	if answer.Code != http.StatusOK {
 		w.Fatalf("%s: %d %s", query, answer.Code, answer.Body)
 	}
-	if err := json.Unmarshal(answer.Body.Bytes(), &a); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, json.Unmarshal(answer.Body.Bytes(), &a))
 	return a
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -38,28 +39,20 @@ func TestBusy(t *testing.T) {
 func TestSlowReaders(t *testing.T) {
 	m := &told{status: reaper.Status{About: reaper.About{Root: "/locks"}, Session: reaper.Session{Connected: true}}}
 	s, err := New(Options{Roots: []Root{{Monitor: m}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx, l) }()
 	defer func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, <-done)
 	}()
 	const each = "GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	for range 3 * maxBusy {
 		conn, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer conn.Close()
 		_ = conn.(*net.TCPConn).SetReadBuffer(1)
 		go func() { // ends with an error when the connection ends
@@ -107,48 +100,36 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 func TestAnswerThatIsNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Options{Roots: []Root{{Monitor: &told{}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		client, end := net.Pipe()
 		l := pipes{make(chan net.Conn, 1)}
 		l.conns <- end
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- s.Serve(ctx, l) }()
-		if _, err := fmt.Fprint(client, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(fmt.Fprint(client, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")))
 		time.Sleep(maxSending + time.Second)
 		if n, err := client.Read(make([]byte, 1)); err == nil {
 			t.Errorf("%d bytes were sent", n)
 		}
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, <-done)
 	})
 }
 
 // TestFewPerAddress: of more than maxConns connections from one address, the oldest is closed.
 func TestFewPerAddress(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	l := &fewPerAddress{Listener: inner}
 	defer l.Close()
 	var clients, accepted []net.Conn
 	for range maxConns + 2 {
 		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer c.Close()
 		a, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		clients, accepted = append(clients, c), append(accepted, a)
 	}
 	for i, c := range clients[:2] {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -27,13 +28,9 @@ func (w *world) forest() {
 	w.hold(locks, "orders/42", 2)
 	w.hold(locks, "holdfast-reaper", 1)
 	for _, reader := range []*lock.Client{locks, w.told.locks} {
-		if _, err := reader.RWMutex("catalog").RLock(w.Context()); err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, iferr.Of(reader.RWMutex("catalog").RLock(w.Context())))
 	}
-	if _, err := locks.Semaphore("gpu", 3).Acquire(w.Context(), 1); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, iferr.Of(locks.Semaphore("gpu", 3).Acquire(w.Context(), 1)))
 	w.dead(z, "crashed", time.Second)
 	w.create(z, "/locks/kazoo", nil, 0)
 	w.create(z, "/locks/kazoo/1b4f0e98519719981b4f0e9851971998__lock__", []byte("host"), zk.FlagSequence|zk.FlagEphemeral)
@@ -133,9 +130,7 @@ func TestQueueOfALock(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()
 		var l Lock
-		if err := json.Unmarshal(w.get("/api/v1/lock?name=orders/42&root=/locks").Body.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, json.Unmarshal(w.get("/api/v1/lock?name=orders/42&root=/locks").Body.Bytes(), &l))
 		if len(l.Entries) != 3 || l.Waiting != 2 || l.Entries[2].Owner != "waiter-1" || l.Entries[0].State != Held || l.Entries[2].State != Waiting {
 			t.Errorf("%+v", l)
 		}
@@ -153,13 +148,9 @@ func TestQueueOfALock(t *testing.T) {
 func TestPendingRequest(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.dial("holder"), "orders/1", 0)
-		if err := w.dial("operator").Revoke(w.Context(), "orders/1", "deploy"); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, w.dial("operator").Revoke(w.Context(), "orders/1", "deploy"))
 		var l Lock
-		if err := json.Unmarshal(w.get("/api/v1/lock?name=orders/1").Body.Bytes(), &l); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, json.Unmarshal(w.get("/api/v1/lock?name=orders/1").Body.Bytes(), &l))
 		if a := l.Entries[0].Asked; a == nil || a.Owner != "operator" || a.Reason != "deploy" || a.At.Before(time.Now().Add(-time.Minute)) {
 			t.Errorf("%+v", a)
 		}
@@ -307,12 +298,8 @@ func TestAfterOutage(t *testing.T) {
 					w.locks("")
 				}
 				w.SetLatency(nil)
-				if err := w.Partition("reaper"); err != nil {
-					t.Fatal(err)
-				}
-				if err := hold.Unlock(); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, w.Partition("reaper"))
+				iferr.Fatal(t, hold.Unlock())
 				tree := admin.New(w.told.locks)
 				for tree.Session().Connected {
 					time.Sleep(time.Second)
@@ -396,9 +383,7 @@ func TestSeveralRoots(t *testing.T) {
 			roots = append(roots, Root{Monitor: m})
 		}
 		s, err := New(Options{Roots: roots})
-		if err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, err)
 		defer s.Close()
 		w.server = s
 		for query, want := range map[string]string{"?sort=name": "a orders/1, b orders/2", "?root=b": "b orders/2", "?root=/locks": ""} {
@@ -419,9 +404,7 @@ func TestSeveralRoots(t *testing.T) {
 		if a := w.get("/api/v1/lock?name=orders/2&root=a"); a.Code != http.StatusNotFound {
 			t.Errorf("%d %s", a.Code, a.Body)
 		}
-		if err := s.SetRoots(roots[:1]); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, s.SetRoots(roots[:1]))
 		stays, goes := fmt.Sprintf("root=%q", roots[0].label()), fmt.Sprintf("root=%q", roots[1].label())
 		if scrape := w.get("/metrics").Body.String(); !strings.Contains(scrape, `duration_seconds_count{complete="true",`+stays) || strings.Contains(scrape, goes) {
 			t.Errorf("when a root is removed:\n%s", scrape)

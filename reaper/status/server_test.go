@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -75,14 +76,10 @@ func TestPageIsWhole(t *testing.T) {
 			}
 		}
 		files, err := pageFiles.ReadDir("page")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for _, f := range files {
 			text, err := pageFiles.ReadFile("page/" + f.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			for _, not := range []string{"https:", "innerHTML", "insertAdjacentHTML", "document.write", "<style", " style=", " onclick=", "eval("} {
 				if bytes.Contains(text, []byte(not)) {
 					t.Errorf("%s has %q", f.Name(), not)
@@ -164,9 +161,7 @@ func TestProblems(t *testing.T) {
 func TestBeforeTheFirstSession(t *testing.T) {
 	m := &told{status: reaper.Status{About: reaper.About{Root: "/locks"}, State: reaper.Disconnected, Session: reaper.Session{Since: time.Now()}}}
 	s, err := New(Options{Roots: []Root{{Monitor: m}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer s.Close()
 	w := &world{T: t, server: s}
 	for path, want := range map[string]int{"/": 200, "/healthz": 200, "/readyz": 503, "/metrics": 200, "/api/v1/status": 200, "/api/v1/locks": 200, "/api/v1/lock?name=x": 503, "/api/v1/lock?name=x&root=other": 404} {
@@ -189,13 +184,9 @@ func TestOptions(t *testing.T) {
 // TestServe: Serve answers requests until its context ends. Then it returns nil and no longer listens.
 func TestServe(t *testing.T) {
 	s, err := New(Options{Roots: []Root{{Monitor: &told{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx, l) }()
@@ -205,9 +196,7 @@ func TestServe(t *testing.T) {
 	}
 	answer.Body.Close()
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, <-done)
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil || s.ctx.Err() == nil {
 		t.Errorf("it still listens, or its reads may go on: %v, %v", err, s.ctx.Err())
 	}
@@ -260,9 +249,7 @@ func TestPolicyTimes(t *testing.T) {
 			Match: policy.MustPattern("**"), OrphanAfter: 6 * time.Minute,
 			Policy: lock.Policy{Name: "orders", TTL: time.Second, MaxTTL: 2 * time.Second, Grace: 500 * time.Millisecond, MaxHold: time.Minute, LocalWindow: lock.NoLocalWindow},
 		})
-		if err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, err)
 		const want = `"ttl_seconds":1,"max_ttl_seconds":2,"grace_seconds":0.5,"max_hold_seconds":60,"local_window_seconds":0,"orphan_after_seconds":360,"keep_parent":false`
 		if page := w.get("/api/v1/status").Body.String(); !strings.Contains(page, want) {
 			w.Errorf("%s\nwant %s in it", page, want)
@@ -323,16 +310,12 @@ func TestMetrics(t *testing.T) {
 		w.told.observer(reaper.Report{Skipped: "another reaper is the active one", Policies: map[string]*reaper.Counts{"orders": {}}})
 		scrape := w.get("/metrics").Body.String()
 		problems, err := promlint.New(strings.NewReader(scrape)).Lint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for _, p := range problems {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 		doc, err := os.ReadFile("doc.go")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		documented, served := map[string]string{}, map[string]string{}
 		for _, m := range regexp.MustCompile(`(?m)^//\t(holdfast_\w+) +(\w+)`).FindAllStringSubmatch(string(doc), -1) {
 			documented[m[1]] = m[2]
