@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // auditArgs returns the arguments of audit for the logs in incidentLogs, in which a node was deleted
@@ -37,18 +38,14 @@ func TestAuditGolden(t *testing.T) {
 func TestAuditStatus(t *testing.T) {
 	empty, clean, damaged := t.TempDir(), t.TempDir(), t.TempDir()
 	data, err := os.ReadFile(filepath.Join(incidentLogs, "server-1", "log.100000001"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	deletion := bytes.Index(data, []byte("4389ca0f33b6805a-lock-0000000006")) // the next entry joins before the deletion by hand
 	if deletion < 0 {
 		t.Fatal("the incident's log has changed")
 	}
 	gap := append(data[:2000:2000], data[2100:deletion]...)
 	for folder, data := range map[string][]byte{clean: data[:deletion], damaged: gap} {
-		if err := os.WriteFile(filepath.Join(folder, "log.100000001"), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(folder, "log.100000001"), data, 0o600))
 	}
 	for name, tt := range map[string]struct {
 		args   []string
@@ -74,9 +71,7 @@ func TestAuditStatus(t *testing.T) {
 func TestAuditDisagree(t *testing.T) {
 	other := t.TempDir()
 	data, err := os.ReadFile(filepath.Join(incidentLogs, "server-1", "log.100000001"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	out, errs, status := disagreeing(t, other, data)
 	if status != statusDisagree || !strings.Contains(errs, "the servers disagree on their data from 0x") {
 		t.Errorf("status %d: %s\n%s", status, errs, out)
@@ -111,8 +106,6 @@ func disagreeing(t *testing.T, folder string, log []byte) (out, errs string, sta
 	if changed == 0 {
 		t.Fatal("the log has no client shop-2")
 	}
-	if err := os.WriteFile(filepath.Join(folder, "log.100000001"), log, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(filepath.Join(folder, "log.100000001"), log, 0o600))
 	return holdfast(t, "audit", "--json", "--logs", filepath.Join(incidentLogs, "server-1"), "--logs", folder)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
@@ -26,9 +27,7 @@ func (a *answer) Read(p []byte) (int, error) {
 func TestBreakOfAConcurrentlyAttachedEntry(t *testing.T) {
 	ens, locks := served(t)
 	ticket, err := held(t, locks, "x").Detach(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	var hold *lock.Hold
 	attach := func() {
 		if hold, err = locks.Attach(t.Context(), ticket); err != nil {
@@ -50,9 +49,7 @@ func TestBreakOfAConcurrentlyAttachedEntry(t *testing.T) {
 func TestBreakOfADetachedEntry(t *testing.T) {
 	ens, locks := served(t)
 	ticket, err := held(t, locks, "x").Detach(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if _, errs, status := holdfast(t, "break", "x", "--yes", "--wait", "0"); status != 0 {
 		t.Errorf("status %d, says %q", status, errs)
 	}

@@ -1,26 +1,19 @@
 package main
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestDoctorGivesAdviceOnce: if no server can be reached, the finding says why, and only its remedy
 // says what to do.
 func TestDoctorGivesAdviceOnce(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close() // from now on the address refuses connections
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	config := "zookeeper: {servers: [\"" + l.Addr().String() + "\"], session_timeout: 200ms}\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte("zookeeper: {servers: [\"127.0.0.1:1\"], session_timeout: 200ms}\n"), 0o600))
 	t.Setenv("HOLDFAST_ZOOKEEPER", "")
 	out, errs, status := holdfast(t, "doctor", "--config", file)
 	if status != 1 {

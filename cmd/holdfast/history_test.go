@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // The logs of two of three servers, recorded by TestHistory of package integration: a killed holder,
@@ -68,9 +69,7 @@ func TestHistoryAfterItsEnd(t *testing.T) {
 // the moment is given by its time or by its zxid.
 func TestHistoryMoments(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(incidentLogs, "moments.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	asked := 0
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t") // time, zxid, owner, pid, what
@@ -130,9 +129,7 @@ func TestHistoryPage(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, want := range []string{"Content-Security-Policy", "default-src &#39;none&#39;", "What happened to orders/42", "hangs since the step", "<svg"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("%q is not in the page", want)
@@ -186,9 +183,7 @@ func TestHistoryCalm(t *testing.T) {
 func TestHistoryDamage(t *testing.T) {
 	log := filepath.Join("server-1", "log.100000001")
 	whole, err := os.ReadFile(filepath.Join(incidentLogs, log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	damaged := bytes.Clone(whole)
 	at := bytes.Index(whole, []byte("hangs since the step"))
 	copy(damaged[at:], "HANGS")
@@ -203,9 +198,7 @@ func TestHistoryDamage(t *testing.T) {
 		"no log":  {[]byte("not a log"), "warning: ", app.StatusFailed, ""},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(log)), c.log, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(dir, filepath.Base(log)), c.log, 0o600))
 		out, errs, status := holdfast(t, "history", "orders/42", "--root", incidentRoot, "--logs", dir)
 		if status != c.status || !strings.Contains(errs, c.says) || !strings.Contains(out, c.event) {
 			t.Errorf("%s: status %d\n%s\n%s", name, status, errs, out)

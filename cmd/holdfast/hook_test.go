@@ -12,19 +12,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // fifo returns a new named pipe, and a reader of its lines.
 func fifo(t *testing.T) (path string, lines *bufio.Reader) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Mkfifo(path, 0o600))
 	f, err := os.OpenFile(path, os.O_RDWR, 0) // so that an open need not wait for a writer
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { f.Close() })
 	return path, bufio.NewReader(f)
 }
@@ -32,9 +30,7 @@ func fifo(t *testing.T) (path string, lines *bufio.Reader) {
 func line(t *testing.T, r *bufio.Reader) string {
 	t.Helper()
 	text, err := r.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return strings.TrimSpace(text)
 }
 
@@ -45,9 +41,7 @@ func TestHook(t *testing.T) {
 	in, _ := fifo(t)
 	h := &hook{flag: "--on-risk", env: []string{"HOLDFAST_LOCK=x", "HOLDFAST_LEFT=outer"}, script: `echo "$HOLDFAST_LOCK $HOLDFAST_LEFT" >` + out + `; read line <` + in}
 	proceed := func() {
-		if err := os.WriteFile(in, []byte("go on\n"), 0); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(in, []byte("go on\n"), 0))
 	}
 	for _, left := range []string{"14", "1\x003"} {
 		h.start("HOLDFAST_LEFT=" + left)
@@ -90,18 +84,14 @@ func TestHookIsEnded(t *testing.T) {
 	h = &hook{flag: "--on-lost", script: "sleep 0.1; touch " + file}
 	h.start()
 	h.end(time.Now().Add(time.Minute))
-	if _, err := os.Stat(file); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, iferr.Of(os.Stat(file)))
 }
 
 // zombies reports whether the process group has no process left except zombies.
 func zombies(t *testing.T, group int) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
 		_, after, _ := strings.Cut(string(text), ") ") // state, parent, group

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -39,17 +40,13 @@ func holdfast(t *testing.T, args ...string) (out, errs string, status int) {
 func stderrOf(t *testing.T, f func()) string {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "stderr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer file.Close()
 	defer func(old *os.File) { os.Stderr = old }(os.Stderr)
 	os.Stderr = file
 	f()
 	text, err := os.ReadFile(file.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return string(text)
 }
 
@@ -61,9 +58,7 @@ func served(t *testing.T, opts ...lock.Option) (*locktest.Ensemble, *lock.Client
 	t.Setenv(app.EnvConfig, "")
 	t.Setenv(app.EnvServers, server)
 	locks, err := lock.Dial(t.Context(), []string{server}, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { locks.Close() })
 	return ens, locks
 }
@@ -72,9 +67,7 @@ func served(t *testing.T, opts ...lock.Option) (*locktest.Ensemble, *lock.Client
 func held(t *testing.T, locks *lock.Client, name string) *lock.Hold {
 	t.Helper()
 	hold, err := locks.Mutex(name).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return hold
 }
 
@@ -82,9 +75,7 @@ func held(t *testing.T, locks *lock.Client, name string) *lock.Hold {
 func create(t *testing.T, path, data string, flags int32, acl []zk.ACL) {
 	t.Helper()
 	z, _, err := zk.Connect([]string{os.Getenv(app.EnvServers)}, 10*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(z.Close)
 	if _, err := z.Create(path, []byte(data), flags, acl); err != nil {
 		t.Fatal(path, err)

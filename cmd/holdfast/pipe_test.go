@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestWaitForInputIsInterrupted: a signal ends a break that waits for the answer, and a run that waits
@@ -25,9 +26,7 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 	_, locks := served(t)
 	hold := held(t, locks, "x")
 	fifo := filepath.Join(t.TempDir(), "ticket")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Mkfifo(fifo, 0o600))
 	// Each function returns when the command waits for its input. The test closes the result.
 	for line, waits := range map[string]func(said *question) (io.Closer, error){
 		"break x": func(said *question) (io.Closer, error) {
@@ -46,18 +45,14 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			in, typed, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			defer in.Close()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			errs := &question{asked: make(chan struct{})}
 			status := make(chan int, 1)
 			go func() { status <- run(ctx, strings.Fields(line), in, io.Discard, errs) }()
 			input, err := waits(errs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			cancel(app.Interrupt{Signal: syscall.SIGINT})
 			select {
 			case got := <-status:
@@ -67,14 +62,10 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Error("it still waits")
 			}
-			if err := errors.Join(input.Close(), typed.Close()); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, errors.Join(input.Close(), typed.Close()))
 		})
 	}
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, hold.Unlock())
 }
 
 // question is the standard error of a command. It closes asked when the command prints its question.
@@ -103,9 +94,7 @@ func (q *question) String() string {
 // pipe that has no writer.
 func TestPipeIsInterrupted(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "config")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Mkfifo(fifo, 0o600))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(app.Interrupt{Signal: syscall.SIGTERM})
 	for _, line := range []string{
@@ -126,9 +115,7 @@ func TestPipeIsInterrupted(t *testing.T) {
 				t.Error("it still waits for the pipe")
 			}
 			w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // the command's open returns
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			w.Close()
 		})
 	}
@@ -140,9 +127,7 @@ func TestRunWithoutAReader(t *testing.T) {
 	_, locks := served(t)
 	hold := held(t, locks, "x")
 	unread, errs, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	unread.Close()
 	defer errs.Close()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "x", "--wait", "0", "--", "true")
@@ -152,7 +137,5 @@ func TestRunWithoutAReader(t *testing.T) {
 	if got := cmd.ProcessState; got.ExitCode() != statusNotAcquired {
 		t.Errorf("%v, want exit status %d", got, statusNotAcquired)
 	}
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, hold.Unlock())
 }

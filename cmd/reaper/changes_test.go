@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -13,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestChanged: a change is reported once, by the second read in a row that has it. That a file cannot
@@ -33,9 +35,7 @@ func TestChanged(t *testing.T) {
 // TestGoneForAMoment: a file that is about to be replaced at the first read after the start is no change.
 func TestGoneForAMoment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte(before), 0o600))
 	if newChanges(file).changed(hash{}) {
 		t.Error("told after one read")
 	}
@@ -61,23 +61,17 @@ const before = "root: /before\n"
 
 // refusalEnds fails unless the status shows a refusal once the file is wrong, and until it is the next.
 func refusalEnds(t *testing.T, wrong, next func(file string) error) {
-	file, hangups := filepath.Join(t.TempDir(), "config.yaml"), make(chan struct{})
-	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file, hangups := filepath.Join(t.TempDir(), "config.yaml"), make(chan os.Signal)
+	iferr.Fatal(t, os.WriteFile(file, []byte(before), 0o600))
 	changes := newChanges(file)
 	changes.every = 10 * time.Millisecond
 	p := &program{Flags: app.Flags{Config: file}, errs: io.Discard, hangups: hangups, changes: changes}
 	cfg, err := p.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	logged := make(told, 1)
 	d := &daemon{program: p, log: zerolog.New(logged), began: cfg, ended: make(chan *root)}
 	r, err := d.newRoot(cfg.Each()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	d.roots = []*root{r}
 	ctx, stop := context.WithCancel(t.Context())
 	var following sync.WaitGroup
@@ -95,16 +89,12 @@ func refusalEnds(t *testing.T, wrong, next func(file string) error) {
 			}
 		}
 	}
-	if err := wrong(file); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, wrong(file))
 	if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() { // any other file is noticed by itself
-		hangups <- struct{}{}
+		hangups <- syscall.SIGHUP
 	}
 	refused(true)
-	if err := next(file); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, next(file))
 	refused(false)
 }
 

@@ -88,7 +88,7 @@ type program struct {
 	address      string // address of --listen; "" means that of the configuration
 
 	errs    io.Writer
-	hangups <-chan struct{}
+	hangups <-chan os.Signal
 	changes *changes // changes of the configuration file; nil if there is no regular file to follow
 }
 
@@ -113,7 +113,7 @@ func (p *program) run(cmd *cobra.Command) error {
 		p.errs = aside
 	}
 	if !once {
-		p.listen(cmd.Context())
+		p.listen()
 	}
 	cfg, err := p.load(cmd.Context())
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestInvalidLimitsAreReportedAtOnce: invalid limits are reported as mistakes in the configuration,
@@ -15,9 +16,7 @@ import (
 func TestInvalidLimitsAreReportedAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "zookeeper: {servers: [\"127.0.0.1:1\"]}\nreaper: {batch: 501, concurrency: 1001}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 	for _, how := range []string{"--once", "--dry-run", "--once=false"} {
 		var out, errs bytes.Buffer
 		status := run(t.Context(), []string{"--config", file, how}, strings.NewReader(""), &out, &errs)
@@ -46,9 +45,7 @@ func TestListenIsTheDaemons(t *testing.T) {
 func TestReportsAreAList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "zookeeper: {servers: [\"127.0.0.1:1\"], session_timeout: 1s}\nroots: [{name: a, root: /a}, {name: b, root: /b}]\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("HOLDFAST_ZOOKEEPER", "")
 	var out, errs bytes.Buffer
 	status := run(t.Context(), []string{"--once", "--config", file}, strings.NewReader(""), &out, &errs)

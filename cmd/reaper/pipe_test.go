@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestUnreadLog: a log that nobody reads does not keep a daemon from ending.
@@ -22,9 +23,7 @@ func TestUnreadLog(t *testing.T) {
 	t.Setenv(app.EnvConfig, "")
 	t.Setenv(app.EnvServers, "127.0.0.1:1")
 	unread, errs, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer errs.Close()
 	defer unread.Close() // first: it ends the blocked write
 	fill(t, errs)
@@ -45,9 +44,7 @@ func TestUnreadLog(t *testing.T) {
 // TestPipeIsInterrupted: a signal ends a reaper whose configuration is a pipe without a writer.
 func TestPipeIsInterrupted(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "config")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Mkfifo(fifo, 0o600))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(app.Interrupt{Signal: syscall.SIGTERM})
 	for _, how := range []string{"--once", "--once=false"} {
@@ -63,9 +60,7 @@ func TestPipeIsInterrupted(t *testing.T) {
 			t.Fatalf("%s: it still waits for the pipe", how)
 		}
 		w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // the reaper's open returns
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		w.Close()
 	}
 }
@@ -84,9 +79,7 @@ func TestPipeInPlaceOfTheFile(t *testing.T) {
 func fill(t *testing.T, pipe *os.File) {
 	t.Helper()
 	raw, err := pipe.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	var full error
 	err = raw.Write(func(fd uintptr) bool {
 		for full == nil {

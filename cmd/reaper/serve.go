@@ -28,9 +28,9 @@ type daemon struct {
 
 // listen registers for SIGHUP and changes of the configuration file, before the file is read. On a
 // terminal it does not register for SIGHUP, which there means that the terminal was closed.
-func (p *program) listen(ctx context.Context) {
+func (p *program) listen() {
 	if !app.IsTerminal(p.errs) {
-		p.hangups = app.Hangups(ctx)
+		p.hangups = app.Hangups()
 	}
 	if file := p.File(); file != "" {
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {

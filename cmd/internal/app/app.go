@@ -22,7 +22,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	_ "time/tzdata" // schedules name time zones, which an image from scratch lacks
 
@@ -51,45 +50,18 @@ func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs i
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	h := &hangups{told: make(chan struct{}, 1), signals: signals}
-	go h.follow(cancel)
-	os.Exit(run(context.WithValue(ctx, hangupsKey{}, h), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	go func() { cancel(Interrupt{(<-signals).(syscall.Signal)}) }()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// hangups is the state of the handling of SIGHUP.
-type hangups struct {
-	asked   atomic.Bool
-	told    chan struct{}
-	signals chan os.Signal
-}
-
-type hangupsKey struct{}
-
-// follow handles the signals until one ends the program.
-func (h *hangups) follow(cancel context.CancelCauseFunc) {
-	for s := range h.signals {
-		if s != syscall.SIGHUP || !h.asked.Load() {
-			cancel(Interrupt{s.(syscall.Signal)})
-			return
-		}
-		select {
-		case h.told <- struct{}{}:
-		default: // the program has not received the previous SIGHUP yet: that one is enough
-		}
-	}
-}
-
-// Hangups returns a channel that receives a value for each SIGHUP. While a value waits to be received,
-// further SIGHUPs add none. After the call SIGHUP has no other effect, so a daemon can reload its
-// configuration. Hangups returns nil if ctx is not from [Main].
-func Hangups(ctx context.Context) <-chan struct{} {
-	h, ok := ctx.Value(hangupsKey{}).(*hangups)
-	if !ok {
-		return nil
-	}
-	h.asked.Store(true)
-	signal.Notify(h.signals, syscall.SIGHUP) // even if it was ignored
-	return h.told
+// Hangups returns a channel that receives SIGHUP, even if it was ignored. Of those that come while one
+// waits to be received, none is added. After the call SIGHUP has no other effect, so a daemon can reload
+// its configuration.
+func Hangups() <-chan os.Signal {
+	hangups := make(chan os.Signal, 1)
+	signal.Reset(syscall.SIGHUP) // from now on it does not end the context
+	signal.Notify(hangups, syscall.SIGHUP)
+	return hangups
 }
 
 // Run runs a command line and returns the exit status. It prints an error as "NAME: message", and

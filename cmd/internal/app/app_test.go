@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -20,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
@@ -36,9 +36,7 @@ func clearEnv(t *testing.T) {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -60,9 +58,7 @@ func TestLoadPrecedence(t *testing.T) {
 			t.Setenv(EnvConfig, test.envConfig)
 			t.Setenv(EnvServers, test.envServer)
 			cfg, err := test.flags.Load(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			if got := strings.Join(cfg.ZooKeeper.Servers, " "); got != test.servers || cfg.Root != test.root {
 				t.Errorf("servers %s, root %s; want %s, %s", got, cfg.Root, test.servers, test.root)
 			}
@@ -215,9 +211,7 @@ func TestRun(t *testing.T) {
 // TestUnwrittenVersion: a version that cannot be written is a failure, and no bad usage.
 func TestUnwrittenVersion(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	out.Close()
 	var errs bytes.Buffer
 	cmd := &cobra.Command{Use: "prog", Version: "1", RunE: func(*cobra.Command, []string) error { return nil }}
@@ -250,17 +244,6 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// refusal returns the address of a port that refuses connections.
-func refusal(t *testing.T) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestDialReportsTheServersTried(t *testing.T) {
 	cfg := config.Default()
 	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{localhost.Silent(t)}, 300*time.Millisecond
@@ -274,7 +257,7 @@ func TestDialReportsTheServersTried(t *testing.T) {
 		}
 	}
 
-	cfg.ZooKeeper.Servers = []string{refusal(t)} // once as a tried server, and once in the dial's error
+	cfg.ZooKeeper.Servers = []string{"127.0.0.1:1"} // once as a tried server, and once in the dial's error
 	_, err = Dial(t.Context(), cfg, zerolog.Nop())
 	if n := strings.Count(fmt.Sprint(err), cfg.ZooKeeper.Servers[0]); n != 2 {
 		t.Errorf("%v\nnames the server %d times, want 2", err, n)

@@ -12,29 +12,25 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // fullPipe returns a pipe whose buffer is full, and its reader.
 func fullPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	// wall clock: a full pipe makes no event
-	if err := w.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, w.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
 	for err == nil {
 		_, err = w.Write([]byte(strings.Repeat("x", 1023) + "\n"))
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)
 	}
-	if err := w.SetWriteDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, w.SetWriteDeadline(time.Time{}))
 	return r, w
 }
 
@@ -94,7 +90,5 @@ func TestRunWithStuckStderr(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it waits for its standard error to be read")
 	}
-	if _, err := io.CopyN(io.Discard, r, 4096); err != nil { // the write goes on
-		t.Error(err)
-	}
+	iferr.Error(t, iferr.Of(io.CopyN(io.Discard, r, 4096))) // the write goes on
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -13,56 +14,20 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/config"
 )
 
-// TestLoadOfAPipeIsInterrupted: a signal ends Load of a pipe that has no writer.
-func TestLoadOfAPipeIsInterrupted(t *testing.T) {
-	clearEnv(t)
-	fifo := filepath.Join(t.TempDir(), "config")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(Interrupt{syscall.SIGTERM})
-	_, err := (&Flags{Config: fifo}).Load(ctx)
-	if Status(ctx, err) != StatusSignalled+int(syscall.SIGTERM) || !errors.Is(err, Interrupt{syscall.SIGTERM}) {
-		t.Errorf("%v, status %d", err, Status(ctx, err))
-	}
-	// Release the goroutine that opens the pipe.
-	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-}
-
-// TestHangups: SIGHUP ends a program, unless it has called Hangups.
+// TestHangups: after Hangups the program is told of SIGHUP, and not ended by it.
 func TestHangups(t *testing.T) {
-	h := &hangups{told: make(chan struct{}, 1), signals: make(chan os.Signal, 3)}
-	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), hangupsKey{}, h))
-	defer cancel(nil)
-	h.signals <- syscall.SIGHUP
-	h.follow(cancel)
-	if cause := context.Cause(ctx); cause != (Interrupt{syscall.SIGHUP}) {
-		t.Errorf("ended by %v", cause)
-	}
-
-	ctx, cancel = context.WithCancelCause(context.WithValue(t.Context(), hangupsKey{}, h))
-	defer cancel(nil)
-	told := Hangups(ctx)
-	h.signals <- syscall.SIGHUP
-	h.signals <- syscall.SIGHUP // two signals at once count as one
-	h.signals <- syscall.SIGTERM
-	h.follow(cancel)
-	if cause := context.Cause(ctx); cause != (Interrupt{syscall.SIGTERM}) {
-		t.Errorf("ended by %v", cause)
-	}
-	if len(told) != 1 {
-		t.Errorf("told %d times, want once", len(told))
-	}
-	if Hangups(t.Context()) != nil {
-		t.Error("there is nothing to tell of SIGHUP outside of Main")
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
+	hangups := Hangups()
+	iferr.Fatal(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	<-hangups
+	if len(ends) != 0 || cap(hangups) != 1 {
+		t.Errorf("it ends the program, or %d can wait to be received", cap(hangups))
 	}
 }
 
@@ -70,13 +35,9 @@ func TestHangups(t *testing.T) {
 // the command.
 func TestPasswordPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "password")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Mkfifo(pipe, 0o600))
 	cfg, err := config.Parse("config.yaml", []byte("zookeeper: {servers: [\"127.0.0.1:1\"], auth: {scheme: digest, user: shop, password_file: "+pipe+"}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(Interrupt{Signal: syscall.SIGTERM})
 	ended := make(chan error, 1)

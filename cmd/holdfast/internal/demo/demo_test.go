@@ -2,15 +2,10 @@ package demo
 
 import (
 	"bytes"
-	"encoding/binary"
-	"io"
-	"net"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,44 +48,5 @@ b  kept          0         0      ok
 	s.table.Colour = true
 	if got := strings.Join(s.table.Lines(), "\n"); !strings.Contains(got, "\x1b[32mok\x1b[0m") || !strings.Contains(got, "\x1b[31mFAILED\x1b[0m") {
 		t.Errorf("%q", got)
-	}
-}
-
-// handshake returns a server's answer to a handshake, with the id and the password of the session.
-func handshake(id uint64, secret []byte) []byte {
-	body := make([]byte, 4+4)
-	body = binary.BigEndian.AppendUint64(body, id)
-	body = binary.BigEndian.AppendUint32(body, uint32(len(secret)))
-	return wire.Frame(append(append(body, secret...), 0))
-}
-
-// trickle is a connection that returns its text in pieces of n bytes.
-type trickle struct {
-	net.Conn
-	text []byte
-	n    int
-}
-
-func (c *trickle) Read(p []byte) (int, error) {
-	if len(c.text) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p[:min(len(p), c.n)], c.text)
-	c.text = c.text[n:]
-	return n, nil
-}
-
-func TestListener(t *testing.T) {
-	secret := []byte("0123456789abcdef")
-	text := append(handshake(0x1000060a74a0024, secret), handshake(7, secret)...) // the second frame is ordinary data
-	for _, n := range []int{1, 3, 16, 44, 1000} {
-		w := new(worker)
-		got, err := io.ReadAll(&listener{Conn: &trickle{text: text, n: n}, server: "host:1", worker: w})
-		if err != nil || !bytes.Equal(got, text) {
-			t.Errorf("in pieces of %d: read %x, %v", n, got, err)
-		}
-		if s := w.session.Load(); s == nil || s.id != 0x1000060a74a0024 || !bytes.Equal(s.secret, secret) || s.server != "host:1" {
-			t.Errorf("in pieces of %d: the session is %+v", n, s)
-		}
 	}
 }

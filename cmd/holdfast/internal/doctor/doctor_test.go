@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -76,22 +77,16 @@ func (t *talking) Read(b []byte) (int, error) {
 func (p *patient) raw(auth string, do func(z *zk.Conn) error) {
 	p.Helper()
 	z, events, err := zk.Connect(p.Servers(), 10*time.Second, zk.WithDialer(p.Dialer("raw")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, err)
 	defer func() {
 		z.Close()
 		for range events {
 		}
 	}()
 	if auth != "" {
-		if err := z.AddAuth("digest", []byte(auth)); err != nil {
-			p.Fatal(err)
-		}
+		iferr.Fatal(p, z.AddAuth("digest", []byte(auth)))
 	}
-	if err := do(z); err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, do(z))
 }
 
 type silent struct{}
@@ -116,9 +111,7 @@ func (p *patient) create(nodes ...string) {
 // reconfigure sets the content of /zookeeper/config.
 func (p *patient) reconfigure(text string) {
 	p.Helper()
-	if err := p.SetConfig(text); err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, p.SetConfig(text))
 }
 
 func (p *patient) setACL(path string, acl []zk.ACL) {
@@ -130,12 +123,8 @@ func (p *patient) setACL(path string, acl []zk.ACL) {
 func (p *patient) crash(name string, ttl time.Duration) {
 	p.Helper()
 	c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("crashed")), lock.WithOwner("crashed"), lock.WithLogger(zerolog.Nop()))
-	if err != nil {
-		p.Fatal(err)
-	}
-	if _, err := c.Mutex(name, lock.WithTTL(ttl)).Lock(p.ctx); err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, err)
+	iferr.Fatal(p, iferr.Of(c.Mutex(name, lock.WithTTL(ttl)).Lock(p.ctx)))
 	p.Partition("crashed")
 	p.Cleanup(func() {
 		p.Heal("crashed")
@@ -161,9 +150,7 @@ func (p *patient) examine() Report {
 			return lock.Dial(within, p.config.ZooKeeper.Servers, all...)
 		},
 	})
-	if err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, err)
 	return r
 }
 
@@ -189,9 +176,7 @@ func (p *patient) settings(text string) {
 	p.Helper()
 	servers := p.config.ZooKeeper.Servers
 	cfg, err := config.Parse("config.yaml", []byte(text))
-	if err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, err)
 	p.config = cfg
 	p.config.ZooKeeper.Servers = servers
 }
@@ -206,9 +191,7 @@ var plants = []struct {
 }{
 	{"no-session", "", "Start a server", locktest.Options{}, func(p *patient) {
 		for _, s := range p.Servers() {
-			if err := p.Stop(s); err != nil {
-				p.Fatal(err)
-			}
+			iferr.Fatal(p, p.Stop(s))
 		}
 	}},
 	{"config-unusable", "zookeeper.auth.password_file", "Do what the finding says", locktest.Options{}, func(p *patient) {
@@ -219,9 +202,7 @@ var plants = []struct {
 	{"server-down", "cannot be reached", "Start the server again", locktest.Options{}, func(p *patient) {
 		for _, s := range p.Servers() {
 			if s != p.Leader() {
-				if err := p.Stop(s); err != nil {
-					p.Fatal(err)
-				}
+				iferr.Fatal(p, p.Stop(s))
 				return
 			}
 		}
@@ -287,9 +268,7 @@ var plants = []struct {
 	{"clock-differs", "differ by 1h", "NTP", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		for _, s := range p.Servers() {
-			if err := p.SetClock(s, time.Hour); err != nil {
-				p.Fatal(err)
-			}
+			iferr.Fatal(p, p.SetClock(s, time.Hour))
 		}
 	}},
 	{"session-granted", "grants 4s", "maxSessionTimeout", locktest.Options{MaxSessionTimeout: 4 * time.Second}, func(*patient) {}},
@@ -371,9 +350,7 @@ var plants = []struct {
 	}},
 	{"counter-worn", "1 lock has used up more than half of the counter of its entries: /locks/x", "below", locktest.Options{}, func(p *patient) {
 		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`, "/locks/x/"+znode.Anchor("9f86d081884c7d65"))
-		if err := p.SetSequence("/locks/x", znode.WornCounter); err != nil {
-			p.Fatal(err)
-		}
+		iferr.Fatal(p, p.SetSequence("/locks/x", znode.WornCounter))
 	}},
 	{"entries-copied", "1 entry was copied with a lock's node: /locks/x/9f86d081884c7d65-lock-0000000007", "leases are short", locktest.Options{}, func(p *patient) {
 		record := (&znode.Record{Owner: "o", TTL: time.Hour.Milliseconds()}).Encode()
@@ -449,14 +426,10 @@ func TestManyNodesLeftBehind(t *testing.T) {
 func TestHealthy(t *testing.T) {
 	admit(t, locktest.Options{}, func(p *patient) {
 		c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("reaper")), lock.WithLogger(zerolog.Nop()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer c.Close()
 		hold, err := c.Mutex(reaper.DefaultLock).Lock(p.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer hold.Unlock()
 		p.words = "Zookeeper version: 3.9.2-0, built\n"
 		p.more = map[string]string{"mntr": "zk_digest_mismatches_count\t0\n"}
@@ -497,8 +470,6 @@ func TestPrint(t *testing.T) {
 		Fine:     []string{"no-session"}, Told: []string{"zk1:2181 is ZooKeeper 3.9.5"},
 	}
 	var got bytes.Buffer
-	if err := r.Print(&got, false); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, r.Print(&got, false))
 	golden.Check(t, "report.txt", got.Bytes())
 }

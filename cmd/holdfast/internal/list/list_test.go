@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/golden"
 	"github.com/holdfast-io/holdfast/cmd/internal/text"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
@@ -134,9 +135,7 @@ var listings = map[string]Listing{
 func TestPrint(t *testing.T) {
 	for name, l := range listings {
 		var table, document bytes.Buffer
-		if err := errors.Join(l.Table(&table, 0, false), jsonout.Document(&document, l.Document())); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, errors.Join(l.Table(&table, 0, false), jsonout.Document(&document, l.Document())))
 		golden.Check(t, name+".txt", table.Bytes())
 		golden.Check(t, name+".json", document.Bytes())
 	}
@@ -147,9 +146,7 @@ func TestPrint(t *testing.T) {
 func TestTableOnTerminal(t *testing.T) {
 	for _, width := range []int{100, 80, 60, 1} {
 		var got bytes.Buffer
-		if err := listings["busy"].Table(&got, width, false); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, listings["busy"].Table(&got, width, false))
 		golden.Check(t, fmt.Sprintf("busy-%d.txt", width), got.Bytes())
 		for line := range strings.SplitSeq(got.String(), "\n") {
 			if width >= 60 && text.Width(line) > width {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -22,9 +23,7 @@ func TestSlowListing(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{})
 		dial := func(label string, opts ...lock.Option) *lock.Client {
 			c, err := lock.Dial(t.Context(), ens.Servers(), append(opts, lock.WithDialer(ens.Dialer(label)))...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			return c
 		}
 		holder := dial("holder", lock.WithTTL(3*time.Second))
@@ -32,9 +31,7 @@ func TestSlowListing(t *testing.T) {
 		names := []string{"a", "a/b", "a/b/c", "a/b/c/d"} // read one after the other
 		for _, name := range names {
 			hold, err := holder.Mutex(name).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			defer hold.Unlock()
 		}
 		reader := dial("reader")
@@ -64,26 +61,20 @@ func TestDamagedEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{})
 		conn, events, err := zk.Connect(ens.Servers(), time.Minute, zk.WithDialer(ens.Dial), zk.WithLogInfo(false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer func() {
 			conn.Close()
 			for range events {
 			}
 		}()
 		c, err := lock.New(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer c.Close()
 		for _, n := range [][2]string{
 			{"/locks", string(znode.Parent{Kind: znode.Dir}.Encode())}, {"/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode())},
 			{"/locks/x/9f86d081884c7d65-lock-0000000000", "{to"}, {"/locks/x/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000001", "{to"},
 		} {
-			if _, err := conn.Create(n[0], []byte(n[1]), 0, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, iferr.Of(conn.Create(n[0], []byte(n[1]), 0, zk.WorldACL(zk.PermAll))))
 		}
 		l, err := Read(t.Context(), admin.New(c), "", new(Progress))
 		if err != nil || len(l.Nodes) != 1 || len(l.Nodes[0].Contenders) != 2 {

@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func TestLeash(t *testing.T) {
@@ -51,9 +53,7 @@ type verdict struct {
 func startWatch(t *testing.T) *watch {
 	pipe := func() (r, w *os.File) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		t.Cleanup(func() { r.Close(); w.Close() })
 		return r, w
 	}
@@ -72,9 +72,7 @@ func startWatch(t *testing.T) *watch {
 // whole lines in the pipe, from the first one on.
 func TestTellDoesNotWait(t *testing.T) {
 	in, news, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer in.Close()
 	g := &guard{news: news}
 	const told = 10_000 // more messages than the 64 KiB of a pipe hold
@@ -120,9 +118,7 @@ func TestGuard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := startWatch(t)
 			for _, text := range test.news {
-				if _, err := io.WriteString(w.news, text); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, iferr.Of(io.WriteString(w.news, text)))
 			}
 			if test.closes {
 				w.news.Close()
@@ -161,9 +157,7 @@ func (h pausing) Remaining() time.Duration {
 
 func TestPauseDoesNotExtendTheLeash(t *testing.T) {
 	in, news, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer in.Close()
 	end := now() + time.Minute
 	s := &supervisor{
@@ -176,9 +170,7 @@ func TestPauseDoesNotExtendTheLeash(t *testing.T) {
 	}
 	news.Close()
 	var l leash
-	if _, err := fmt.Fscan(in, &l.group, (*int64)(&l.until)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(fmt.Fscan(in, &l.group, (*int64)(&l.until))))
 	if most := end - s.leads.kill; l.group != 4711 || l.until > most {
 		t.Errorf("the guard was told %v, %v too late", l, l.until-most)
 	}
@@ -205,13 +197,9 @@ func exchange() int {
 // the gate's first one has become the command.
 func TestCommandDiesWithRun(t *testing.T) {
 	gate, open, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer gate.Close()
-	if _, err := open.Write([]byte{1}); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(open.Write([]byte{1})))
 	open.Close()
 	cmd := exec.Command(os.Args[0])
 	cmd.Args = []string{gateName, strconv.Itoa(3), os.Args[0], "command"}

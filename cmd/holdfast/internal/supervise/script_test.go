@@ -5,9 +5,10 @@ package supervise
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func TestCheck(t *testing.T) {
@@ -25,22 +26,11 @@ func TestCheck(t *testing.T) {
 		strings.Repeat("x", 300) + "\r\n":   "",
 	} {
 		file := filepath.Join(t.TempDir(), "script")
-		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(file, []byte(text), 0o700))
 		err := Check(file)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), file+": ")) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if err := Check("/no/such/file"); err != nil { // exec reports the missing file
-		t.Error(err)
-	}
-}
-
-func TestUnderShell(t *testing.T) {
-	c := Command{Path: "/x/script", Args: []string{"script", "a", "b"}, Env: []string{"E=1"}}.underShell()
-	if c.Path != "/bin/sh" || !slices.Equal(c.Args, []string{"/bin/sh", "/x/script", "a", "b"}) || len(c.Env) != 1 {
-		t.Errorf("%+v", c)
-	}
+	iferr.Error(t, Check("/no/such/file")) // exec reports the missing file
 }

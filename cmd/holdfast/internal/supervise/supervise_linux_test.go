@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/pty"
 )
 
@@ -125,16 +126,12 @@ func act(t *testing.T, role, script string, prepare ...func(*exec.Cmd)) *actor {
 	a.cmd.Env = append(os.Environ(), envRole+"="+role)
 	a.cmd.Stderr = os.Stderr
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	a.cmd.Stdout = w
 	for _, p := range prepare {
 		p(a.cmd)
 	}
-	if err := a.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, a.cmd.Start())
 	w.Close()
 	a.read(r)
 	return a
@@ -210,9 +207,7 @@ func (a *actor) mustExit(want int) {
 func (a *actor) children() []string {
 	a.t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.cmd.Process.Pid))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	iferr.Fatal(a.t, err)
 	var all []string
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -232,18 +227,14 @@ func (a *actor) guard(command string) int {
 		a.t.Fatalf("children: %q and %s, want a guard and a command", all, command)
 	}
 	guard, err := strconv.Atoi(all[0])
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	iferr.Fatal(a.t, err)
 	return guard
 }
 
 // stop stops the guard. If the test fails, its clean-up continues the guard.
 func (a *actor) stop(guard int) {
 	a.t.Helper()
-	if err := unix.Kill(guard, unix.SIGSTOP); err != nil {
-		a.t.Fatal(err)
-	}
+	iferr.Fatal(a.t, unix.Kill(guard, unix.SIGSTOP))
 	a.t.Cleanup(func() {
 		if a.t.Failed() {
 			_ = unix.Kill(guard, unix.SIGCONT)
@@ -322,9 +313,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	t.Parallel()
 	a := act(t, "1h renewed", `for i in 1 2 3 4 5 6 7 8; do (sleep 0.01 &) ; done; (sleep 1000 &); echo done; read line`, func(cmd *exec.Cmd) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		cmd.Stdin = r
 		t.Cleanup(func() { r.Close(); w.Close() })
 	})
@@ -347,26 +336,18 @@ func TestGuardThatWasStopped(t *testing.T) {
 	guard := a.guard(a.line())
 	a.stop(guard)
 	<-time.After(lease + time.Second) // wall clock: longer than the lease in the guard's last message
-	if err := unix.Kill(guard, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, unix.Kill(guard, unix.SIGCONT))
 	<-time.After(time.Second) // wall clock: renewals go on
-	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, a.cmd.Process.Signal(syscall.SIGTERM))
 	a.mustExit(128 + 15) // by the test's SIGTERM, and not by the guard's SIGKILL
 }
 
 func TestFilesOfTheCallerAreInherited(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("inherited\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte("inherited\n"), 0o600))
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer f.Close()
 	a := act(t, "1h renewed", "cat <&3", func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{f} })
 	a.mustSay("inherited")
@@ -391,15 +372,11 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) (a *actor, typed func(string)) {
 	defer slave.Close()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, cmd.Start())
 	a = &actor{t: t, cmd: cmd, lines: make(chan string, 1000)}
 	a.read(master)
 	return a, func(text string) {
-		if _, err := io.WriteString(master, text); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(io.WriteString(master, text)))
 	}
 }
 
@@ -431,15 +408,9 @@ func TestTerminal(t *testing.T) {
 
 func TestJobControl(t *testing.T) {
 	t.Parallel()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash here")
-	}
-	cmd := exec.Command(bash, "--norc", "--noprofile", "-i")
-	cmd.Env = append(os.Environ(), "TERM=dumb")
-	a, typed := onTerminal(t, cmd)
+	a, typed := inBash(t)
 	// The terminal echoes the input; the quotes distinguish it from the output.
-	typed(fmt.Sprintf("%s='1h renewed' '%s' sh -c 'echo rea\"\"dy; read line; echo \"got $line\"; exit 5'\n", envRole, os.Args[0]))
+	typed(asRun("1h renewed") + ` sh -c 'echo rea""dy; read line; echo "got $line"; exit 5'` + "\n")
 	a.until("ready")
 	typed(ctrlZ)
 	a.until("Stopped")
@@ -513,9 +484,7 @@ func TestStoppedWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	a := act(t, "1h renewed", `kill -STOP $$; echo goes on; exit 3`, func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} })
 	a.mustSay("told: the command stands still: it was stopped by a signal")
-	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, a.cmd.Process.Signal(syscall.SIGCONT))
 	a.mustSay("goes on")
 	a.mustExit(3)
 }
@@ -539,9 +508,7 @@ func asRun(role string) string { return fmt.Sprintf("%s='%s' '%s'", envRole, rol
 func TestScriptWithoutInterpreter(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("echo \"$1 $2\"\nexit 6\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(script, []byte("echo \"$1 $2\"\nexit 6\n"), 0o700))
 	a := act(t, "1h renewed", "", func(cmd *exec.Cmd) { cmd.Args = []string{os.Args[0], script, "one", "two three"} })
 	a.mustSay("one two three")
 	a.mustExit(6)
@@ -555,9 +522,7 @@ func TestCommandOfRoot(t *testing.T) {
 		t.Skip("needs root, to make a file that becomes root")
 	}
 	dir, err := os.MkdirTemp("", "holdfast-root-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer os.RemoveAll(dir)
 	program, err := os.ReadFile(os.Args[0])
 	plain, setuid := filepath.Join(dir, "plain"), filepath.Join(dir, "setuid")
@@ -568,9 +533,7 @@ func TestCommandOfRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer end.Close()
 	a := act(t, "4s fading", "", func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Args, cmd.Dir, cmd.Stdin = plain, []string{plain, setuid}, "/", in
