@@ -12,5 +12,5 @@
 //	is what real logs say read rightly?       txnlogs, audited
 //	can it be released and deployed?          release, deploy
 //	which servers and aids do tests have?     zkserver, withzk, versions, localhost, kdc, pgserver;
-//	                                          foreign, pty, script, testpki, wait, wallclock
+//	                                          foreign, iferr, pty, script, testpki, wait, wallclock
 package integration
