@@ -8,18 +8,19 @@ import (
 	"testing"
 )
 
-// TestCheck: the calls that are reported in testdata/waits_test.go are those in its lines that end
-// with "// want", or with a marker that has no reason.
+// TestCheck: the calls that are reported in the files of testdata are those in lines that end with
+// "// want", or with a marker that has no reason.
 func TestCheck(t *testing.T) {
-	const path = "testdata/waits_test.go"
-	source, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var want []string
-	for i, line := range strings.Split(string(source), "\n") {
-		if line = strings.TrimSpace(line); strings.HasSuffix(line, "// want") || strings.HasSuffix(line, marker) {
-			want = append(want, fmt.Sprintf("%s:%d", path, i+1))
+	for _, path := range []string{"testdata/virtual_test.go", "testdata/waits_test.go"} {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(source), "\n") {
+			if line = strings.TrimSpace(line); strings.HasSuffix(line, "// want") || strings.HasSuffix(line, marker) {
+				want = append(want, fmt.Sprintf("%s:%d", path, i+1))
+			}
 		}
 	}
 	lines, err := check("testdata")
@@ -31,7 +32,8 @@ func TestCheck(t *testing.T) {
 		at, _, _ := strings.Cut(line, ": ")
 		got = append(got, at)
 	}
-	if slices.Sort(want); !slices.Equal(got, want) {
+	slices.Sort(want)
+	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("reported:\n%s\nwant:\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
 	if _, err := check(t.TempDir()); err == nil {

@@ -3,47 +3,40 @@ package waits
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 const patience = 2 * time.Minute
 
-type world struct{ *testing.T }
-
-func simulate(t *testing.T, f func(w *world)) {
-	synctest.Test(t, func(t *testing.T) { f(&world{t}) })
-}
-
 func (w *world) pause() { time.Sleep(time.Hour) }
 
-// node runs in virtual time: only simulate's arguments make one.
-type node struct{}
+func pauseOf(w *world) { time.Sleep(time.Hour) }
 
-func (*node) rest() { time.Sleep(time.Hour) }
+type part struct{ *world }
+
+func (part) pause() { time.Sleep(time.Hour) }
 
 type bed struct{}
 
 func (*bed) rest() { time.Sleep(time.Hour) } // want
 
-func pauseOf(w *world) { time.Sleep(time.Hour) }
-
-func TestVirtual(t *testing.T) {
-	simulate(t, func(w *world) {
-		w.pause()
-		pauseOf(w)
-		new(node).rest()
-		time.Sleep(time.Second)
-		if time.Since(time.Time{}) > time.Second {
-			only()
-		}
-	})
-}
-
-func only() { time.Sleep(time.Second) }
-
 func both() {
 	time.Sleep(time.Second) // want
+}
+
+func TestVirtual(t *testing.T) {
+	for _, test := range []func(*world){
+		pauseOf,
+		func(*world) { time.Sleep(time.Second) },
+	} {
+		simulate(t, test)
+	}
+	run(t, func() { time.Sleep(time.Second) })
+	simulate(t, func(w *world) {
+		if time.Since(time.Time{}) > time.Second {
+			pause()
+		}
+	})
 }
 
 func TestReal(t *testing.T) {

@@ -148,6 +148,7 @@ func firesWithin(events <-chan zk.Event, d time.Duration) bool {
 	select {
 	case <-events:
 		return true
+	// wall clock: all callers are in virtual time
 	case <-time.After(d):
 		return false
 	}

@@ -151,7 +151,7 @@ func (h pausing) Context() context.Context { return context.Background() }
 func (h pausing) Err() error               { return nil }
 func (h pausing) Remaining() time.Duration {
 	left := h.end - now()
-	time.Sleep(h.pause)
+	time.Sleep(h.pause) // wall clock: the pause is what the test is about
 	return left
 }
 
