@@ -25,54 +25,6 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// TestFindUnpackedRelease: servers run the release at ZOOKEEPER_HOME, whose jars are in the folder
-// lib.
-func TestFindUnpackedRelease(t *testing.T) {
-	NeedReal(t)
-	if os.Getenv("ZOOKEEPER_HOME") != "" {
-		t.Skip("all tests run with one here")
-	}
-	home := t.TempDir()
-	lib := filepath.Join(home, "lib")
-	if err := os.Mkdir(lib, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	distribution, err := Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := func(jar, name string) {
-		t.Helper()
-		if err := os.Symlink(jar, filepath.Join(lib, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, jar := range filepath.SplitList(distribution.ClassPath) {
-		if i == 0 {
-			// The manifest's paths are relative to the link's target.
-			link(jar, "zookeeper-3.8.0.jar")
-			continue
-		}
-		link(jar, filepath.Base(jar))
-	}
-	t.Setenv("ZOOKEEPER_HOME", home)
-	found, err := Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(found.ClassPath, home) {
-		t.Errorf("class path %s", found.ClassPath)
-	}
-	s := ForTest(t, Options{})
-	envi, err := fourLetter(t.Context(), s.Addr(), "envi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(envi, filepath.Join(lib, "zookeeper-3.8.0.jar")) {
-		t.Errorf("not from %s:\n%s", lib, envi)
-	}
-}
-
 func TestFindRefusesAnotherFolder(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
 	if _, err := Find(t.Context()); err == nil || !strings.Contains(err.Error(), "must be an unpacked release") {

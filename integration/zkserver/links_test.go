@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,25 +87,5 @@ func awaitMode(t *testing.T, s *Server, want string) {
 	})
 	if err != nil {
 		t.Fatalf("%v; it answers %q", err, last)
-	}
-}
-
-// TestMemberEnvIsOfOneMember: only the member at the same index gets variables of
-// Options.MemberEnv. No server is started.
-func TestMemberEnvIsOfOneMember(t *testing.T) {
-	ports, err := FreePorts(9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := newEnsemble(Options{Installation: Installation{Java: "java"}, Env: []string{"A=1"}, MemberEnv: [][]string{nil, {"B=2"}}}, ports)
-	defer stop(t, e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, s := range e.Servers() {
-		env := s.command().Env
-		if !slices.Contains(env, "A=1") || slices.Contains(env, "B=2") != (i == 1) {
-			t.Errorf("member %d: %q", i, env[max(0, len(env)-3):])
-		}
 	}
 }

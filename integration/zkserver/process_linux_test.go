@@ -161,6 +161,9 @@ func TestPausedServerStandsStill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := s.Pause(); err != nil { // the Stop at the end of the test must continue the server
+		t.Fatal(err)
+	}
 }
 
 func TestMainStopsTheServers(t *testing.T) {

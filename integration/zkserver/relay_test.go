@@ -176,37 +176,3 @@ func TestRelayDeliversLateReplies(t *testing.T) {
 	server.Close()
 	hear(t, client, "adieu")
 }
-
-func TestRelaysByAMeter(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	var meter Meter
-	all, err := NewRelays([]string{l.Addr().String(), l.Addr().String()}, RelayOptions{Dialer: meter.Dial})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer all.Close()
-	for _, addr := range all.Addrs() {
-		client, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		server, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Close()
-		say(t, client, "to")
-		hear(t, server, "to")
-		say(t, server, "and back")
-		hear(t, client, "and back")
-	}
-	all.Close() // until Close, received bytes may be uncounted
-	if got := meter.Counts(); got.BytesOut != 2*3 || got.BytesIn != 2*9 {
-		t.Errorf("%d bytes out and %d in, want 6 and 18", got.BytesOut, got.BytesIn)
-	}
-}

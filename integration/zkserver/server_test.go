@@ -123,89 +123,6 @@ func TestStartStop(t *testing.T) {
 	s.Kill() // nothing to kill
 }
 
-func TestZxidCountsTransactions(t *testing.T) {
-	s := ForTest(t, Options{})
-	conn := connect(t, lasting, new(Tap), s.Addr())
-	create(t, conn, "/a", "", 0)
-	zxid := func() int64 {
-		t.Helper()
-		z, err := s.Zxid(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return z
-	}
-	before := zxid()
-	if _, _, err := conn.Get("/a"); err != nil {
-		t.Fatal(err)
-	}
-	if got := zxid(); got != before {
-		t.Errorf("a read moved Zxid from %#x to %#x", before, got)
-	}
-	create(t, conn, "/b", "", 0)
-	if _, err := conn.Set("/none", nil, -1); err != zk.ErrNoNode {
-		t.Fatal(err)
-	}
-	if got := zxid(); got != before+2 {
-		t.Errorf("a write and a failed one moved Zxid from %#x to %#x", before, got)
-	}
-}
-
-func TestKillAndRestart(t *testing.T) {
-	s := ForTest(t, Options{})
-	addr := s.Addr()
-	conn := connect(t, lasting, new(Tap), addr)
-	create(t, conn, "/kept", "data", 0)
-
-	pid := s.Pid()
-	s.Kill()
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("process %d after Kill: %v", pid, err)
-	}
-	s.Kill() // does nothing
-	for range 2 {
-		// The second Restart finds the server running.
-		if err := s.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if s.Pid() == pid {
-			t.Errorf("process %d after Restart", pid)
-		}
-		pid = s.Pid()
-	}
-	if s.Addr() != addr {
-		t.Errorf("address %s became %s", addr, s.Addr())
-	}
-	data, _, err := connect(t, lasting, new(Tap), addr).Get("/kept")
-	if err != nil || string(data) != "data" {
-		t.Errorf("Get after Restart: %q, %v", data, err)
-	}
-}
-
-func TestPauseAndResume(t *testing.T) {
-	s := ForTest(t, Options{})
-	for range 2 { // the second call does nothing
-		if err := s.Pause(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // wall clock: a paused server makes no event
-	defer cancel()
-	if _, err := s.Mntr(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Mntr of a paused server: %v", err)
-	}
-	if err := s.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Mntr(t.Context()); err != nil {
-		t.Errorf("Mntr of a resumed server: %v", err)
-	}
-	if err := s.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	// Stop, in the clean-up, must continue the server.
-}
-
 func TestStopTellsOfAServerThatDied(t *testing.T) {
 	NeedReal(t)
 	s, err := Start(t.Context(), Options{})
@@ -218,39 +135,6 @@ func TestStopTellsOfAServerThatDied(t *testing.T) {
 	<-s.proc.exited
 	if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "had died by itself: signal: killed") {
 		t.Errorf("Stop: %v", err)
-	}
-}
-
-func TestOptionsReachTheServer(t *testing.T) {
-	s := ForTest(t, Options{
-		TickTime:          300 * time.Millisecond,
-		MaxSessionTimeout: 9 * time.Second,
-		HeapMB:            96,
-		Config:            []string{"tickTime=400"},
-		JVMArgs:           []string{"-Duser.home=/by/argument"},
-		Env:               []string{"JAVA_TOOL_OPTIONS=-Duser.name=by-environment"},
-	})
-	environment := []string{"user.home=/by/argument\n", "user.name=by-environment\n"}
-	version, err := s.Version(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !version.before(3, 5) { // older servers have neither os.memory nor jvm.memory
-		environment = append(environment, ".memory.max=9") // less a survivor space
-	}
-	for word, wanted := range map[string][]string{
-		"conf": {"tickTime=400\n", "maxSessionTimeout=9000\n", "maxClientCnxns=0\n"},
-		"envi": environment,
-	} {
-		answer, err := fourLetter(t.Context(), s.Addr(), word)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range wanted {
-			if !strings.Contains(answer, want) {
-				t.Errorf("%s has no %q:\n%s", word, want, answer)
-			}
-		}
 	}
 }
 
@@ -299,5 +183,11 @@ func TestPortsOfOtherProcesses(t *testing.T) {
 	if mark, err := reserve(ports[0]); err == nil {
 		mark.Close()
 		t.Errorf("port %d, which was given, can be had by another one", ports[0])
+	}
+}
+
+func TestEnsembleIsThreeOrMore(t *testing.T) {
+	if _, err := StartEnsemble(t.Context(), 2, Options{}); err == nil || !strings.Contains(err.Error(), "2 servers: must be 3 or more") {
+		t.Errorf("StartEnsemble(2): %v", err)
 	}
 }

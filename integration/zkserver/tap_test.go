@@ -41,50 +41,6 @@ func path(t *testing.T, conn *zk.Conn) string {
 	return p
 }
 
-func TestTapKnowsTheSession(t *testing.T) {
-	var none Tap
-	if id, passwd, ok := none.Session(); ok {
-		t.Errorf("session %#x %x before any", id, passwd)
-	}
-	tap, conn, _ := tapped(t, lasting)
-	id, passwd := session(t, tap)
-	if id != conn.SessionID() || len(passwd) != 16 {
-		t.Errorf("session %#x with %d bytes of password: the client has %#x", id, len(passwd), conn.SessionID())
-	}
-}
-
-func TestTapCountsRequests(t *testing.T) {
-	tap, conn, _ := tapped(t, lasting)
-	p := path(t, conn)
-	if got := tap.Counts(); got.Requests != 0 || got.BytesOut < 44 || got.BytesIn < 40 {
-		t.Errorf("after the handshake: %+v", got)
-	}
-	if err := conn.AddAuth("digest", []byte("user:secret")); err != nil {
-		t.Fatal(err)
-	}
-	before := tap.Counts()
-	if before.Requests != 0 {
-		t.Errorf("after AddAuth: %+v", before)
-	}
-	create(t, conn, p, "0123456789", 0)
-	after := tap.Counts()
-	if after.Requests != 1 {
-		t.Errorf("after Create: %+v", after)
-	}
-	if out, in := after.BytesOut-before.BytesOut, after.BytesIn-before.BytesIn; out <= int64(len(p)+10) || in <= int64(len(p)) {
-		t.Errorf("Create of %q took %d bytes out and %d in", p, out, in)
-	}
-	if _, err := conn.Multi(
-		&zk.SetDataRequest{Path: p, Version: 0},
-		&zk.SetDataRequest{Path: p, Version: 1},
-	); err != nil {
-		t.Fatal(err)
-	}
-	if got := tap.Counts(); got.Requests != 2 {
-		t.Errorf("after Multi: %+v", got)
-	}
-}
-
 func TestTapCountsNoPings(t *testing.T) {
 	tap, conn, _ := tapped(t, 10*time.Second) // a ping after a third of it
 	p := path(t, conn)
@@ -175,46 +131,62 @@ func TestTapStall(t *testing.T) {
 	}
 }
 
-func TestTapStallOutlastsTheSession(t *testing.T) {
-	tap, conn, events := tapped(t, 10*time.Second)
-	p := path(t, conn)
-	create(t, conn, p, "", zk.FlagEphemeral)
-	id, _ := session(t, tap)
-	other := connect(t, lasting, new(Tap), External()...)
-	exists, _, gone, err := other.ExistsW(p)
-	if err != nil || !exists {
-		t.Fatal(exists, err)
-	}
-
-	tap.Stall()
-	if e := <-gone; e.Type != zk.EventNodeDeleted {
-		t.Errorf("the ephemeral node: %+v", e)
-	}
-	tap.Resume()
-	awaitState(t, events, zk.StateExpired)
-	awaitState(t, events, zk.StateHasSession)
-	if again, _ := session(t, tap); again == id {
-		t.Errorf("session %#x lives on", id)
-	}
-}
-
-func TestTapCutWhileStalled(t *testing.T) {
-	tap, _, events := tapped(t, lasting)
-	id, _ := session(t, tap)
-	tap.Stall()
-	tap.Cut()
-	awaitState(t, events, zk.StateDisconnected)
-	tap.Resume()
-	awaitState(t, events, zk.StateHasSession)
-	if again, _ := session(t, tap); again != id {
-		t.Errorf("session %#x became %#x", id, again)
-	}
-}
-
 func TestTapUsesItsDialer(t *testing.T) {
 	refused := errors.New("refused")
 	tap := Tap{Dialer: func(string, string, time.Duration) (net.Conn, error) { return nil, refused }}
 	if _, err := tap.Dial("tcp", "127.0.0.1:1", time.Second); err != refused {
 		t.Errorf("Dial: %v", err)
+	}
+}
+
+func TestMeterCountsAsATapDoes(t *testing.T) {
+	tap := new(Tap)
+	meter := &Meter{Dialer: tap.Dial}
+	conn, events := dial(t, lasting, meter.Dial, External()...)
+	awaitState(t, events, zk.StateHasSession)
+	p := path(t, conn)
+	before := meter.Counts()
+	if before.Requests != 0 || before.BytesIn == 0 {
+		t.Errorf("after the handshake: %+v", before)
+	}
+	if _, err := conn.Create(p, make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := conn.Get(p); err != nil {
+		t.Fatal(err)
+	}
+	got := meter.Counts()
+	if want := tap.Counts(); got != want {
+		t.Errorf("the meter counted %+v, the tap %+v", got, want)
+	}
+	if n := got.Requests; n != 2 {
+		t.Errorf("%d requests, want 2", n)
+	}
+	if in, out := got.BytesIn-before.BytesIn, got.BytesOut-before.BytesOut; in < 100_000 || out < 100_000 {
+		t.Errorf("%d bytes in, %d out: more went each way", in, out)
+	}
+}
+
+func TestPacketsHoweverCut(t *testing.T) {
+	stream := []byte{
+		0, 0, 0, 3, 1, 1, 1, // the handshake
+		0, 0, 0, 0, // an empty packet
+		0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 4, 7,
+	}
+	for size := 1; size <= len(stream); size++ {
+		var s packets
+		var sizes []int
+		var firsts int
+		for rest := stream; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			s.pass(rest[:min(size, len(rest))], func(head []byte, first bool) {
+				sizes = append(sizes, len(head))
+				if first {
+					firsts++
+				}
+			})
+		}
+		if len(sizes) != 3 || sizes[0] != 7 || sizes[1] != 4 || sizes[2] != 12 || firsts != 1 {
+			t.Errorf("in pieces of %d: heads of %d bytes, %d of them first; want 7, 4, 12, and 1", size, sizes, firsts)
+		}
 	}
 }

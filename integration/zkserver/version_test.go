@@ -96,17 +96,6 @@ func TestNewestFixed(t *testing.T) {
 	}
 }
 
-// TestNewestFixedHasToBeThere: a folder with only the name of a release does not count.
-func TestNewestFixedHasToBeThere(t *testing.T) {
-	dir := unpack(t, "3.8.6")
-	if err := os.Mkdir(filepath.Join(dir, "3.9.5"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := newestFixed(dir); got != filepath.Join(dir, "3.8.6") || err != nil {
-		t.Errorf("newestFixed is %q, %v", got, err)
-	}
-}
-
 func TestFindFixed(t *testing.T) {
 	NeedReal(t)
 	dir, home := unpack(t, "3.8.6", "3.9.5"), filepath.Join(unpack(t, "3.7.2"), "3.7.2")
@@ -128,12 +117,5 @@ func TestFindFixed(t *testing.T) {
 	t.Setenv(EnvReleases, filepath.Join(dir, "missing"))
 	if _, err := FindFixed(t.Context()); err == nil || !strings.Contains(err.Error(), `HOLDFAST_SERVERS="`+dir) {
 		t.Errorf("FindFixed with a folder that is not there: %v", err)
-	}
-}
-
-func TestServerTellsItsVersion(t *testing.T) {
-	s := ForTest(t, Options{})
-	if v, err := s.Version(t.Context()); err != nil || v.before(3, 4) {
-		t.Errorf("version %v, %v", v, err)
 	}
 }
