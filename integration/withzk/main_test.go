@@ -50,13 +50,14 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 
 // begin starts a command that prints the address of its server. The server's answer to srvr must
 // contain says.
-func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdin io.WriteCloser, stdout io.Reader, addr string) {
+func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdin io.WriteCloser, addr string) {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stdout, err = cmd.StdoutPipe(); err != nil {
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
@@ -68,7 +69,7 @@ func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdi
 	if answer := ask(t, addr); !strings.Contains(answer, says) {
 		t.Errorf("srvr: %q", answer)
 	}
-	return stdin, stdout, addr
+	return stdin, addr
 }
 
 // checkGone checks that the server has ended and its folder was deleted.
@@ -127,22 +128,6 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-func TestServerRunsMeanwhile(t *testing.T) {
-	cmd, stderr, tmp := withzk(t, "sh", "-c", "echo $HOLDFAST_ZOOKEEPER; cat")
-	stdin, stdout, addr := begin(t, cmd, stderr, "Mode: standalone")
-	if _, err := io.WriteString(stdin, "passed on"); err != nil {
-		t.Fatal(err)
-	}
-	stdin.Close()
-	if rest, err := io.ReadAll(stdout); err != nil || string(rest) != "passed on" {
-		t.Errorf("stdin came out as %q, %v", rest, err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	checkGone(t, addr, tmp)
-}
-
 func ask(t *testing.T, addr string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -171,17 +156,7 @@ func TestSignals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cmd, stderr, tmp := withzk(t, "sh", "-c", test.script)
-			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			var addr string
-			if _, err := fmt.Fscanln(stdout, &addr); err != nil {
-				t.Fatal(err, stderr)
-			}
+			_, addr := begin(t, cmd, stderr, "Mode: standalone")
 			if err := cmd.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +244,7 @@ func TestNamedServersAreUsed(t *testing.T) {
 func TestWithoutJava(t *testing.T) {
 	cmd, stderr, tmp := withzk(t, "/bin/sh", "-c", `echo $HOLDFAST_ZOOKEEPER; printf 'needs x\tTestB\nneeds a y\tTestC\nneeds x\tTestA\nneeds x\tTestB\n' >>$HOLDFAST_NOT_RUN; read line; exit ${HOLDFAST_EMBEDDED:-2}`)
 	cmd.Env = append(cmd.Env, "PATH="+t.TempDir(), "JAVA_HOME=", "ZOOKEEPER_HOME=")
-	stdin, _, addr := begin(t, cmd, stderr, "locktest")
+	stdin, addr := begin(t, cmd, stderr, "locktest")
 	fmt.Fprintln(stdin)
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 1 {
