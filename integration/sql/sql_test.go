@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -249,69 +248,5 @@ func TestConditionOnOneRow(t *testing.T) {
 	var state string
 	if err := s.db.QueryRow(`SELECT state FROM orders WHERE id = 42`).Scan(&state); err != nil || state != "shipped" {
 		t.Errorf("%q, %v", state, err)
-	}
-}
-
-// TestManyPausedHolders: although holders are paused until their leases have ended and other
-// holders have paid in, no acknowledged payment is lost.
-func TestManyPausedHolders(t *testing.T) {
-	const processes, payments = 6, 8
-	b := newBench(t)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	acknowledged, refused := 0, 0
-	for p := range processes {
-		s := b.service()
-		wg.Go(func() {
-			for n := range payments {
-				hold := s.take(b.ctx)
-				token := hold.Token()
-				before, err := s.balance(b.ctx, &token)
-				if err == nil {
-					if (n+p)%4 == 0 {
-						<-hold.Context().Done()           // does not check the hold
-						s.overtaken(b.ctx, token, 10*ttl) // another service writes meanwhile
-					}
-					err = s.setBalance(b.ctx, &token, before+1)
-				}
-				mu.Lock()
-				switch {
-				case err == nil:
-					acknowledged++
-				case errors.Is(err, fence.ErrStale):
-					refused++
-				default:
-					t.Error(err)
-				}
-				mu.Unlock()
-				hold.Unlock() // its error reports the loss
-			}
-		})
-	}
-	wg.Wait()
-	got, err := b.service().balance(b.ctx, nil)
-	if err != nil || got != acknowledged {
-		t.Errorf("%d in the till, %v, want the %d payments that were acknowledged", got, err, acknowledged)
-	}
-	if acknowledged+refused != processes*payments || refused == 0 {
-		t.Errorf("%d acknowledged, %d refused, of %d", acknowledged, refused, processes*payments)
-	}
-	t.Logf("%d acknowledged, %d refused", acknowledged, refused)
-}
-
-// overtaken waits until a later holder has written, for at most limit.
-func (s *service) overtaken(ctx context.Context, token lock.Token, limit time.Duration) {
-	// wall clock: the caller says for how long
-	for end := time.Now().Add(limit); time.Now().Before(end); {
-		var highest string
-		err := s.db.QueryRowContext(ctx, `SELECT token FROM fences WHERE resource = 'till'`).Scan(&highest)
-		if err != nil || highest > token.String() {
-			return
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,25 +19,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
-// dial opens a session at one server.
-func dial(t *testing.T, addr string) *zk.Conn {
-	t.Helper()
-	z, _, err := zkserver.Connect(t.Context(), []string{addr}, time.Minute, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(z.Close)
-	return z
-}
-
 // read returns all transactions and problems of the logs in the folders.
 func read(t *testing.T, dirs ...string) (txns []txnlog.Txn, problems []*txnlog.Problem) {
 	t.Helper()
-	l, err := txnlog.Open(dirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for txn, err := range l.Txns(txnlog.Range{}) {
+	for txn, err := range open(t, dirs...).Txns(txnlog.Range{}) {
 		var p *txnlog.Problem
 		if errors.As(err, &p) {
 			problems = append(problems, p)
@@ -51,11 +35,7 @@ func read(t *testing.T, dirs ...string) (txns []txnlog.Txn, problems []*txnlog.P
 
 func version(t *testing.T, s *zkserver.Server) zkserver.Version {
 	t.Helper()
-	mntr, err := s.Mntr(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := zkserver.ParseVersion(strings.SplitN(mntr["zk_version"], ",", 2)[0])
+	v, err := s.Version(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,11 +155,7 @@ func discard(w *traffic, e *zkserver.Ensemble, again bool) {
 
 // saved returns the zxid of a server's newest whole snapshot.
 func saved(t testing.TB, s *zkserver.Server) int64 {
-	l, err := txnlog.Open(s.DataDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, snap := range l.SnapshotsFor(txnlog.Range{From: math.MaxInt64}) {
+	for _, snap := range open(t, s.DataDir()).SnapshotsFor(txnlog.Range{From: math.MaxInt64}) {
 		return snap.Zxid
 	}
 	return 0
@@ -187,11 +163,7 @@ func saved(t testing.TB, s *zkserver.Server) int64 {
 
 // created returns the zxid of a node's creation in a server's log; 0 if it is not there.
 func created(t testing.TB, s *zkserver.Server, path string) int64 {
-	l, err := txnlog.Open(s.DataDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for txn, err := range l.Txns(txnlog.Range{}) {
+	for txn, err := range open(t, s.DataDir()).Txns(txnlog.Range{}) {
 		if err == nil && txn.Ops[0].Kind == txnlog.OpCreate && txn.Ops[0].Path == path {
 			return txn.Zxid
 		}
@@ -214,7 +186,7 @@ func TestReconfiguration(t *testing.T) {
 	if err := e.Whole(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	z := dial(t, leader.Addr())
+	z := newTraffic(t, []string{leader.Addr()}).connect()
 	follower := slices.IndexFunc(e.Servers(), func(s *zkserver.Server) bool { return s != leader })
 	stat, err := z.IncrementalReconfig(nil, []string{fmt.Sprint(follower + 1)}, -1)
 	if err != nil {

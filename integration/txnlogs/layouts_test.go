@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/history"
@@ -155,8 +154,7 @@ func (s *story) Apply(t *txnlog.Txn) {
 // and how many are not known.
 func (w *traffic) check(what string, r txnlog.Range, dirs ...string) (right, unknown int) {
 	w.Helper()
-	l, err := txnlog.Open(dirs...)
-	w.ok(err)
+	l := open(w, dirs...)
 	s := &story{w: w}
 	s.Machine = history.New(history.Options{Root: "/locks"}, func(e history.Event) {
 		if e.Kind == history.Restored {
@@ -164,7 +162,7 @@ func (w *traffic) check(what string, r txnlog.Range, dirs ...string) (right, unk
 		}
 	})
 	warn := func(err error) { w.Logf("%s: %v", what, err) }
-	_, err = l.Follow(w.Context(), r, s, warn)
+	_, err := l.Follow(w.Context(), r, s, warn)
 	w.ok(err)
 	for i, wrong := range s.wrong {
 		if i < 5 {
@@ -319,8 +317,7 @@ func underLoad(t *testing.T, in zkserver.Installation, want int) {
 	logs, err := filepath.Glob(filepath.Join(s.DataDir(), "log.*"))
 	w.ok(err)
 	right, unknown, fuzzy := 0, 0, 0
-	l, err := txnlog.Open(s.DataDir())
-	w.ok(err)
+	l := open(w, s.DataDir())
 	for _, snap := range l.Snapshots() {
 		if snap.Zxid < from {
 			continue
@@ -358,37 +355,4 @@ func fill(t *testing.T, z *zk.Conn, nodes int) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// TestElection: the leader is killed under load. The folders of the servers, each alone and all together,
-// name the holders that the clients saw, or say that they do not know.
-func TestElection(t *testing.T) {
-	eachRelease(t, func(t *testing.T, in zkserver.Installation) {
-		e := zkserver.EnsembleForTest(t, 3, zkserver.Options{Installation: in, Config: []string{"dataLogDir=./txn"}})
-		w := newTraffic(t, e.Addrs())
-		w.ok(e.Whole(t.Context()))
-		leader, err := e.Leader(t.Context())
-		w.ok(err)
-		enough, more := w.after(100), w.after(200)
-		var wg sync.WaitGroup
-		wg.Go(func() { w.run(6, 3, more) })
-		w.ok(wait.Until(t.Context(), patience, "marks", func() (bool, error) { return enough(), nil }))
-		leader.Kill()
-		wg.Wait()
-		w.ok(leader.Restart(t.Context()))
-		w.ok(e.Whole(t.Context()))
-		w.run(3, 3, w.after(50))
-		var all []string
-		for i, s := range e.Servers() {
-			dirs := []string{s.DataDir(), logDir(s)}
-			right, unknown := w.check(fmt.Sprint("server ", i+1), txnlog.Range{}, dirs...)
-			t.Logf("server %d: %d marks told, %d not known", i+1, right, unknown)
-			all = append(all, dirs...)
-		}
-		right, unknown := w.check("all", txnlog.Range{}, all...)
-		t.Logf("all: %d marks told, %d not known", right, unknown)
-		if right < unknown {
-			t.Errorf("only %d marks are told, and %d not known", right, unknown)
-		}
-	})
 }

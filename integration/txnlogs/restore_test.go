@@ -59,8 +59,7 @@ func TestRestore(t *testing.T) {
 			t.Fatalf("marks %v", w.marks)
 		}
 
-		l, err := txnlog.Open(s.DataDir())
-		w.ok(err)
+		l := open(w, s.DataDir())
 		told := &story{w: w}
 		var restored []int64
 		told.Machine = history.New(history.Options{Root: "/locks"}, func(e history.Event) {

@@ -38,29 +38,20 @@ func onServer(t *testing.T, compression string) {
 		"-Dzookeeper.snapshot.compression.method=" + compression, "-Dzookeeper.extendedTypesEnabled=true",
 		"-Dznode.container.checkIntervalMs=100", "-Dzookeeper.snapCount=16",
 	}})
-	mntr, err := server.Mntr(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	version, err := zkserver.ParseVersion(strings.SplitN(mntr["zk_version"], ",", 2)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &scenario{TB: t, ctx: t.Context(), addr: server.Addr(), version: version}
+	s := &scenario{TB: t, ctx: t.Context(), addr: server.Addr(), version: version(t, server)}
 	if compression != "" && !s.atLeast(3, 6) {
 		t.Skip("releases before 3.6 do not compress snapshots")
 	}
-	s.want.Server = version.String()
+	s.want.Server = s.version.String()
 	s.plain()
 	if s.atLeast(3, 5) {
 		s.extended()
 	}
-	compareTxns(t, open1(t, server.DataDir()), s, begin)
+	compareTxns(t, open(t, server.DataDir()), s, begin)
 
 	s.want.Nodes = nodes(t, s.z)
-	l := open1(t, server.DataDir())
-	state := replay(t, l, txnlog.NewState(), txnlog.Range{})
-	compareNodes(t, state, s.want.Nodes)
+	l := open(t, server.DataDir())
+	compareNodes(t, replay(t, l, txnlog.NewState(), txnlog.Range{}), s.want.Nodes)
 
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -71,7 +62,7 @@ func onServer(t *testing.T, compression string) {
 		t.Fatal(err)
 	}
 	s.note(second.SessionID(), txnlog.Op{Kind: txnlog.OpSetData, Path: "/t", Data: []byte("after the restart"), Version: 2})
-	l = open1(t, server.DataDir())
+	l = open(t, server.DataDir())
 	compareTxns(t, l, s, begin)
 	s.want.Nodes = nodes(t, second)
 
@@ -82,7 +73,7 @@ func onServer(t *testing.T, compression string) {
 	if !strings.HasSuffix(snaps[0].Path, compression) {
 		t.Errorf("%s is not compressed by %s", snaps[0].Path, compression)
 	}
-	state, err = snaps[0].State()
+	state, err := snaps[0].State()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +87,7 @@ func onServer(t *testing.T, compression string) {
 	replay(t, l, state, txnlog.Range{From: snaps[0].Zxid + 1})
 	compareNodes(t, state, s.want.Nodes)
 	if *update != "" {
-		save(t, l, s.want, snaps[0], filepath.Join(*update, folder(version)))
+		save(t, l, s.want, snaps[0], filepath.Join(*update, folder(s.version)))
 	}
 }
 
@@ -109,10 +100,10 @@ func folder(v zkserver.Version) string {
 	return name
 }
 
-// open1 opens the log in one folder.
-func open1(t *testing.T, dir string) *txnlog.Log {
+// open opens the log in the folders.
+func open(t testing.TB, dirs ...string) *txnlog.Log {
 	t.Helper()
-	l, err := txnlog.Open(dir)
+	l, err := txnlog.Open(dirs...)
 	if err != nil {
 		t.Fatal(err)
 	}
