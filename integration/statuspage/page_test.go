@@ -17,8 +17,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
-	"github.com/holdfast-io/holdfast/reaper"
-	"github.com/holdfast-io/holdfast/reaper/status"
 )
 
 // TestPage: with no locks, a few and many, in light and in dark, the page shows the locks and is no
@@ -258,7 +256,7 @@ func serveMonitor(t *testing.T, n int, m *monitor) *httptest.Server {
 	}
 	close(queue)
 	workers.Wait()
-	return served2(t, m)
+	return reported(t, m)
 }
 
 // take takes the i-th lock: a read lock or a mutex.
@@ -273,18 +271,13 @@ func take(ctx context.Context, locks *lock.Client, i int, opts ...lock.LockOptio
 	return err
 }
 
-func served(t *testing.T, m *monitor) string { return served2(t, m).URL }
+func served(t *testing.T, m *monitor) string { return reported(t, m).URL }
 
-func served2(t *testing.T, m *monitor) *httptest.Server {
+// reported serves the page of a monitor, with the report of a sweep.
+func reported(t *testing.T, m *monitor) *httptest.Server {
 	t.Helper()
-	s, err := status.New(status.Options{Roots: []status.Root{{Monitor: m, Lock: reaper.DefaultLock}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	server := serverOf(t, m)
 	m.report()
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
 	return server
 }
 
