@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
@@ -209,46 +212,20 @@ func TestChoosePeers(t *testing.T) {
 	}
 }
 
-// TestPeersOfExperiments: in each experiment exactly the listed peers take part.
-func TestPeersOfExperiments(t *testing.T) {
-	own := []string{"holdfast"}
-	all := map[string][]string{
-		"A": {"holdfast", "zk.Lock", "curator", "curator-semaphore", "kazoo", "requests", "bare", "etcd", "redis", "postgres"},
-		"B": {"holdfast", "zk.Lock", "requests", "bare", "etcd", "redis", "postgres"},
-		"C": {"holdfast", "zk.Lock", "curator", "curator-semaphore", "kazoo", "etcd", "redis", "postgres"},
-		"D": {"holdfast", "zk.Lock"},
-		"E": own,
-		"F": {"holdfast", "etcd", "redis", "postgres"},
-		"G": own,
-		"H": own,
-		"I": {"holdfast", "curator", "kazoo"},
-		"J": {"holdfast", "curator", "kazoo"},
-		"K": {"holdfast", "zk.Lock", "curator"},
-		"L": {"holdfast", "zk.Lock"},
-		"M": {"holdfast", "zk.Lock"},
+func TestMain(m *testing.M) {
+	serveEtcd()
+	goleak.VerifyTestMain(m)
+}
+
+func TestHeapOf(t *testing.T) {
+	const size = 32 << 20
+	var kept []byte
+	peak, err := heapOf(func() error {
+		kept = make([]byte, size)
+		return nil
+	})
+	if err != nil || peak < size || peak > 2*size {
+		t.Errorf("at its peak the heap is %.0f bytes larger, %v; want about %d", peak, err, size)
 	}
-	for _, e := range experiments(full) {
-		want := map[string][]string{
-			freeAnewTitle:                  all["B"],
-			handoffTitle(1000, shortHold):  {"holdfast", "zk.Lock"},
-			manyReaders(64).Title:          {"holdfast", "zk.Lock"},
-			manyContended(64).Title:        {"holdfast", "zk.Lock", "etcd", "redis", "postgres"},
-			lastReader().Title:             own,
-			manyPermits().Title:            own,
-			lastReader().on(delayed).Title: own,
-			leaders(16).Title:              {"holdfast", "curator", "curator-semaphore"},
-		}[e.Title]
-		if want == nil {
-			want = all[e.Workload]
-		}
-		var got []string
-		for _, p := range peers {
-			if e.takes(p) {
-				got = append(got, p.Name)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s, %s: %q take part, want %q", e.Workload, e.Title, got, want)
-		}
-	}
+	runtime.KeepAlive(kept)
 }

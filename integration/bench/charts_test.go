@@ -179,51 +179,6 @@ func TestChartsOfAPart(t *testing.T) {
 	}
 }
 
-// TestLongBars: a bar many times as long as the others is cut, so that the others stay visible. If
-// whole is set, it is not cut.
-func TestLongBars(t *testing.T) {
-	c := chart{file: "long", rows: []row{{heading: "g"}}}
-	for i, v := range []float64{1, 2, 3, 1000} {
-		c.rows = append(c.rows, row{peer: peers[i], value: v, label: milliseconds.format(v)})
-	}
-	words := checkLayout(t, c)
-	if bars := draw(t, c).Bars; len(bars) != 4 || bars[2].Width < 100 || bars[3].Width <= bars[2].Width || !words["1000000.000 ms, cut"] {
-		t.Errorf("the bars are %+v, the texts %v; want the last one cut, and the others long enough", bars, words)
-	}
-	c.whole = true
-	if bars, words := draw(t, c).Bars, checkLayout(t, c); bars[2].Width > 10 || words["1000000.000 ms, cut"] {
-		t.Errorf("of a chart to scale the bars are %+v", bars)
-	}
-}
-
-// TestShares: if few handoffs go to another client, a remark beside the peer's bar shows their
-// share.
-func TestShares(t *testing.T) {
-	r := madeUp(full, 1)
-	one := r.find("C", handoffTitle(16, shortHold))
-	for i, p := range one.Peers {
-		one.Rounds[i][0][1], one.Rounds[i][0][7] = 1, 1
-		if p.Name == "redis" {
-			one.Rounds[i][0][7] = 0.04
-		}
-	}
-	for _, b := range r.charts()[1].rows {
-		if want := b.peer != nil && b.Name == "redis"; b.value == 1 && want != (b.remark == "share to another client 0.04") {
-			t.Errorf("%s: %q", b.Title, b.remark)
-		}
-	}
-	if words := checkLayout(t, r.charts()[1]); !words["share to another client 0.04"] {
-		t.Errorf("the chart does not show the share: %v", words)
-	}
-}
-
-func TestTextIsEscaped(t *testing.T) {
-	c := chart{title: `a < b & "c"`, rows: []row{{peer: peers[0], value: 1, label: "1"}}}
-	if d := draw(t, c); d.Texts[0].Words != c.title {
-		t.Errorf("%q became %q", c.title, d.Texts[0].Words)
-	}
-}
-
 // TestResultsAreKept: a report from a file of results has the tables and charts of the run. restore
 // refuses broken files.
 func TestResultsAreKept(t *testing.T) {

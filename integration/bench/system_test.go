@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -118,61 +116,6 @@ func testLocks(t *testing.T, p *peer, server *server) {
 	}
 }
 
-// TestPostgresLockExpires: when a lock has expired, another client gets it with a higher token, and
-// the former owner cannot unlock.
-func TestPostgresLockExpires(t *testing.T) {
-	t.Setenv(zkserver.EnvNoInstall, "1")
-	server, err := startPostgres(t.Context())
-	if errors.Is(err, zkserver.ErrNotInstalled) {
-		zkserver.NotRun(t, "%v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	s, err := openPostgres(t.Context(), server.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	const path = root + "/test"
-	one, two := s.locker(path), s.locker(path)
-	if err := one.lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	admin, err := pgx.Connect(t.Context(), postgresURL(server.addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(t.Context())
-	token := func() (token int64) {
-		if err := admin.QueryRow(t.Context(), `SELECT token FROM locks`).Scan(&token); err != nil {
-			t.Error(err)
-		}
-		return token
-	}
-	first := token()
-	if _, err := admin.Exec(t.Context(), `UPDATE locks SET expires = now() - interval '1 s'`); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := two.try(t.Context()); !got || err != nil {
-		t.Errorf("try of an expired lock: %v, %v", got, err)
-	}
-	if second := token(); second <= first {
-		t.Errorf("token %d after %d", second, first)
-	}
-	if err := one.unlock(); err == nil {
-		t.Error("a client that lost the lock gave it back")
-	}
-	if err := two.unlock(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestDaemons: startDaemon fails if the daemon does not start, and close fails if the daemon has
 // ended by itself. Both errors have the daemon's output.
 func TestDaemons(t *testing.T) {
@@ -230,61 +173,41 @@ func TestWhatIsNotInstalled(t *testing.T) {
 	}
 }
 
-// TestNotesOfOtherSystems: exactly the peers on other systems are marked and have a note, and the
-// tables show the note.
+// TestNotesOfOtherSystems: exactly the peers on other systems are marked and have a note.
 func TestNotesOfOtherSystems(t *testing.T) {
 	for _, p := range peers {
 		if other := p.start != nil; other != strings.HasSuffix(p.Title, " "+mark) || other != (p.Note != "") {
 			t.Errorf("%s: title %q, note %q", p.Name, p.Title, p.Note)
 		}
 	}
-	etcd := peerNamed("etcd")
-	var text strings.Builder
-	r := result{table: table{Workload: "X", Title: "made up"}, Peers: []*peer{peers[0], etcd}}
-	r.print(&text)
-	if got, want := text.String(), "\n"+mark+" etcd concurrency.Mutex: "+etcd.Note+"\n"; !strings.HasSuffix(got, want) || strings.Count(got, "\n"+mark) != 1 {
-		t.Errorf("the table is\n%s\nwant at its end%s", got, want)
-	}
 }
 
+// TestVariants: each experiment has a title of its own, by which results and bars refer to it, and
+// -variants chooses among the servers.
 func TestVariants(t *testing.T) {
-	titles := func(names string, quick bool) (all []string) {
+	titles := func(names string) (all []string) {
 		t.Helper()
-		s := small
-		s.quick = quick
-		list, err := chooseExperiments(s, "", "", names, peers)
+		list, err := chooseExperiments(full, "", "", names, peers)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range list {
 			all = append(all, e.Workload+": "+e.Title)
 		}
+		slices.Sort(all)
 		return all
 	}
-	everything := titles("", false)
-	for _, want := range []string{
-		"A: free lock, one client, loopback",
-		"A: free lock, one client, 1ms more for each round trip",
-		"B: 64 goroutines on one session, a lock each, three servers on loopback",
-		"C: handoff among 16 clients that hold for 2ms, three servers on loopback",
-	} {
-		if !slices.Contains(everything, want) {
-			t.Errorf("there is no %q among\n%s", want, strings.Join(everything, "\n"))
-		}
-	}
-	if sorted := slices.Sorted(slices.Values(everything)); len(slices.Compact(sorted)) != len(everything) {
+	everything := titles("")
+	if len(slices.Compact(slices.Clone(everything))) != len(everything) {
 		t.Errorf("a title twice:\n%s", strings.Join(everything, "\n"))
 	}
-	for _, title := range titles(three, false) {
+	if n, of := len(titles(standalone+","+delayed+","+three)), len(everything); n != of {
+		t.Errorf("%d experiments on all variants, %d without any named", n, of)
+	}
+	for _, title := range titles(three) {
 		if !strings.HasSuffix(title, ", three servers on loopback") {
 			t.Errorf("%q is not on three servers", title)
 		}
-	}
-	if n, of := len(titles(standalone+","+delayed+","+three, false)), len(everything); n != of {
-		t.Errorf("%d experiments on all variants, %d without any named", n, of)
-	}
-	if quick := titles("", true); slices.ContainsFunc(quick, func(title string) bool { return strings.Contains(title, "three servers") }) || len(quick) >= len(everything) {
-		t.Errorf("quick:\n%s", strings.Join(quick, "\n"))
 	}
 	if _, err := chooseExperiments(small, "", "", "four", peers); err == nil || !strings.Contains(err.Error(), `"four"`) {
 		t.Errorf("an unknown variant: %v", err)
