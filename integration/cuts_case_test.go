@@ -29,7 +29,6 @@ type cut struct {
 	peer    *lock.Client
 	name    string // of the lock
 	how     taking // takes the lock; nil: a mutex
-	adopted bool   // the parent existed before Holdfast, and stays
 	alone   bool   // no other client is there: the victim's first renewal records the grant
 	dead    int    // expired entries before the operation
 	ttl     time.Duration
@@ -147,9 +146,6 @@ func (c *cut) end() {
 func (c *cut) finish() {
 	c.helpers.Wait()
 	c.room.check(c)
-	if c.adopted {
-		c.removeAdopted()
-	}
 	c.gone(c.root + "/" + c.name)
 	if !c.isHit() && (c.requests == 0 || c.k > 0 && c.requests >= c.k) {
 		c.Errorf("%d requests, and the fault did not happen to request %d", c.requests, c.k)
@@ -160,20 +156,6 @@ func (c *cut) finish() {
 	}
 	if id, _, _ := c.tap.Session(); id != c.session && !c.expires {
 		c.Errorf("session %#x should have survived, and became %#x", c.session, id)
-	}
-}
-
-// removeAdopted deletes an adopted parent. Its only child may be an anchor.
-func (c *cut) removeAdopted() {
-	c.Helper()
-	path := c.root + "/" + c.name
-	c.eventually("no contender is left", func() bool { return len(c.children(c.name)) == 0 })
-	children, _, err := c.raw.Children(path)
-	if err != nil || len(children) > 1 {
-		c.Errorf("the adopted parent has the children %q, %v; want one anchor at most", children, err)
-	}
-	if err := c.deleteEmpty(path); err != nil {
-		c.Errorf("the adopted parent: %v", err)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -39,44 +39,6 @@ func lockFree(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// belowParent makes do run on a mutex whose parent exists, with its anchor and without an entry.
-func belowParent(do func(*cut)) func(*cut) {
-	return func(c *cut) {
-		c.alone = true
-		c.makeRoot()
-		generation := znode.NewID()
-		parent := znode.Parent{Kind: znode.Mutex, Generation: generation}
-		acl := zk.WorldACL(zk.PermAll)
-		_, err := c.raw.Multi(&zk.CreateRequest{Path: c.root + "/" + c.name, Data: parent.Encode(), Acl: acl},
-			&zk.CreateRequest{Path: c.path(znode.Anchor(generation)), Data: znode.AnchorData{}.Encode(), Acl: acl})
-		if err != nil {
-			c.Fatal(err)
-		}
-		do(c)
-	}
-}
-
-// adopting makes do run on a mutex whose node exists, with the data and without an anchor.
-func adopting(data string, do func(*cut)) func(*cut) {
-	return func(c *cut) {
-		c.makeRoot()
-		if c.create(c.root+"/"+c.name, data, 0); data == "" {
-			c.adopt()
-		}
-		do(c)
-	}
-}
-
-// adopt declares that the lock's node existed before Holdfast, so that it stays until the test
-// deletes it.
-func (c *cut) adopt() {
-	c.adopted = true
-	zkserver.Root(c, c.root, audit.Empty)
-}
-
-// makeRoot creates the root and the lock's ancestors.
-func (c *cut) makeRoot() { c.unlock(c.lock(c.peer, c.name+"-before")) }
-
 // again makes do run on a lock that the victim has just used, so that the victim knows the parent.
 func again(do func(*cut)) func(*cut) {
 	return func(c *cut) {
@@ -88,93 +50,12 @@ func again(do func(*cut)) func(*cut) {
 	}
 }
 
-// soon is how long a test waits for a fault that may not occur.
-const soon = time.Second
-
-// lockBelowOthers: the victim waits behind a waiter that gives up, and then behind the holder.
-func lockBelowOthers(c *cut) {
-	holder := c.take(c.peer)
-	leave := c.enter(holder)
-	waiting, giveUp := context.WithCancel(c.ctx)
-	c.helpers.Go(func() {
-		if h, err := c.client(lock.WithOwner("other"), lock.WithTTL(peerTTL)).Mutex(c.name).Lock(waiting); err == nil {
-			c.Errorf("the waiter ahead of the victim holds %s", h.EntryPath())
-			c.unlock(h)
-		}
-	})
-	c.eventually("the other one waits", func() bool { return c.entries("other") > 0 })
-	c.begin()
-	c.helpers.Go(func() {
-		c.hitOrSoon()
-		giveUp()
-		c.eventually("the other one has gone", func() bool { return c.entries("other") == 0 })
-		leave()
-		c.unlock(holder)
-	})
-	c.work(c.take(c.victim))
-}
-
-// hitOrSoon waits until the fault is over, or for soon if the fault does not occur.
-func (c *cut) hitOrSoon() {
-	c.awaitBegin()
-	select {
-	// wall clock: that the fault does not occur is no event
-	case <-time.After(soon):
-	case <-c.hit:
-		<-c.over
-	}
-}
-
-// adoptBehindOthers: the victim adopts a node with an entry of another library, and waits until
-// that entry is deleted.
-func adoptBehindOthers(c *cut) {
-	c.makeRoot()
-	c.create(c.root+"/"+c.name, "", 0)
-	c.adopt()
-	theirs := c.create(c.path("_c_0123456789abcdef0123456789abcdef-lock-"), "", zk.FlagEphemeral|zk.FlagSequence)
-	c.begin()
-	c.helpers.Go(func() {
-		c.hitOrSoon()
-		if err := c.raw.Delete(theirs, -1); err != nil {
-			c.Error(err)
-		}
-	})
-	c.work(c.take(c.victim))
-}
-
 // leaveAndJoin: the victim unlocks while another of its goroutines waits. One transaction deletes
 // the victim's entry and creates the victim's next entry.
 func leaveAndJoin(c *cut) {
 	c.alone = true
-	c.exchanges(func() {})
-}
-
-// leaveAndJoinAmongOthers: the victim unlocks while the peer waits and, behind the peer, another
-// goroutine of the victim.
-func leaveAndJoinAmongOthers(c *cut) {
-	c.exchanges(func() {
-		c.helpers.Go(func() {
-			h, err := c.acquire(c.peer)
-			if err != nil {
-				c.Errorf("the waiter: %v", err)
-				return
-			}
-			leave := c.enter(h)
-			c.hitOrSoon()
-			leave()
-			c.unlock(h)
-		})
-		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
-		// The victim must unlock before it counts the contenders again. The longer the hold has
-		// lasted, the later the victim counts.
-		time.Sleep(soon) // wall clock: the time is what makes the victim count later
-	})
-}
-
-func (c *cut) exchanges(before func()) {
 	first := c.lock(c.victim, c.name)
 	leave := c.enter(first)
-	before()
 	type result struct {
 		h   *lock.Hold
 		err error
@@ -227,23 +108,6 @@ func (c *cut) lockAgain() *lock.Hold {
 	c.enter(h)()
 	c.unlock(h)
 	return c.lock(c.victim, c.name)
-}
-
-// tidyAtClose: the victim unlocks, and deletes the parent when it closes.
-func tidyAtClose(c *cut) {
-	h := c.lockAgain()
-	c.enter(h)()
-	began := time.Now()
-	c.begin() // a second after the unlock, the parent would go without Close
-	if err := h.Unlock(); !c.lost(err) {
-		c.unlocked(h, err)
-	}
-	c.close()
-	slow := time.Since(began) >= time.Second // wall clock: Close waits so long for a reply
-	c.end()
-	if slow && !c.isHit() && c.exists(c.root+"/"+c.name) { // the next client deletes it
-		c.unlock(c.lock(c.peer, c.name))
-	}
 }
 
 // lockContended: the victim waits long enough to renew its entry, or until the fault is over.
@@ -306,23 +170,6 @@ func tryLockFree(c *cut) {
 	}
 	c.heldByPeer(err)
 	c.end()
-}
-
-func tryLockHeld(c *cut) {
-	holder := c.lock(c.peer, c.name)
-	leave := c.enter(holder)
-	c.begin()
-	h, err := c.victim.Mutex(c.name).TryLock(c.ctx)
-	if h != nil {
-		c.Errorf("TryLock = %s", h.EntryPath())
-	}
-	c.heldByPeer(err)
-	c.end()
-	if n := c.entries("victim"); n > 0 {
-		c.Errorf("a try that failed has left %d entries", n)
-	}
-	leave()
-	c.unlock(holder)
 }
 
 func unlockAlone(c *cut) {
@@ -430,4 +277,137 @@ func sweep(c *cut) {
 		c.Errorf("the sweep ended a live hold: %v", live.Err())
 	}
 	c.unlock(live)
+}
+
+// reading makes do run on a read/write lock that the victim reads and other clients write.
+func reading(do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
+			if client == c.victim {
+				return client.RWMutex(name).RLock(ctx)
+			}
+			return client.RWMutex(name).Lock(ctx)
+		}
+		do(c)
+	}
+}
+
+// several makes do run on a lock that the victim locks together with another one.
+func several(do func(*cut)) func(*cut) {
+	return func(c *cut) {
+		var other *lock.Hold
+		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
+			if client != c.victim {
+				return client.Mutex(name).Lock(ctx)
+			}
+			hs, err := client.All([]string{name, name + "-too"}).Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			other = hs.Hold(name + "-too")
+			return hs.Hold(name), nil
+		}
+		do(c)
+		if err := other.Unlock(); !c.lost(err) {
+			c.unlocked(other, err)
+		}
+	}
+}
+
+// lost reports whether err is ErrExpired while replies are held. Other faults end no lease.
+func (c *cut) lost(err error) bool {
+	return c.fault == zkserver.HoldReply && errors.Is(err, lock.ErrExpired)
+}
+
+// downgrade: the victim, a writer, continues as a reader. Its entry is then marked as shared,
+// unless the hold was lost.
+func downgrade(c *cut) {
+	h := c.take(c.victim)
+	leave := c.enter(h)
+	c.begin()
+	err := c.victim.RWMutex(h.Name()).Downgrade(c.ctx, h)
+	c.end()
+	if err == nil {
+		data, _, err := c.raw.Get(h.EntryPath())
+		if record, _ := znode.DecodeRecord(data); h.Remaining() > 0 && (err != nil || !record.Shared) {
+			c.Errorf("the victim was told that it only reads, and its entry is %q, %v", data, err)
+		}
+	} else if !c.lost(err) {
+		c.Errorf("Downgrade = %v", err)
+	}
+	leave()
+	if err := h.Unlock(); !c.lost(err) {
+		c.unlocked(h, err)
+	}
+}
+
+// resize returns an operation in which the victim changes the number of permits while the peer
+// holds one.
+func resize(from, to int) func(*cut) {
+	return func(c *cut) {
+		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
+			return client.Semaphore(name, from).Acquire(ctx, 1)
+		}
+		holder := c.take(c.peer)
+		c.begin()
+		if err := c.victim.Semaphore(c.name, from).Resize(c.ctx, to); err != nil {
+			c.Errorf("Resize = %v", err)
+		}
+		c.end()
+		data, _, err := c.raw.Get(c.root + "/" + c.name)
+		if err == nil {
+			parent, _ := znode.DecodeParent(data)
+			data, _, err = c.raw.Get(c.root + "/" + c.name + "/" + znode.Anchor(parent.Generation))
+		}
+		if anchor, _ := znode.DecodeAnchor(data); err != nil || int(anchor.Capacity()) != to {
+			c.Errorf("after a change to %d permits the lock's anchor is %q, %v", to, data, err)
+		}
+		c.unlock(holder)
+	}
+}
+
+// detach: the victim detaches, and the peer attaches; no client enters in between. If the victim's
+// detach is confirmed, the peer's attach succeeds.
+func detach(c *cut) {
+	h := c.lock(c.victim, c.name)
+	c.enter(h)()
+	c.begin()
+	ticket, err := h.Detach(c.ctx, peerTTL)
+	c.end()
+	var unconfirmed *lock.UnlockError
+	sure := err == nil
+	if !sure && !c.lost(err) && !(c.fault == zkserver.HoldReply && errors.As(err, &unconfirmed)) {
+		c.Errorf("Detach = %v", err)
+	}
+	if ticket.IsZero() {
+		return
+	}
+	attached, err := c.peer.Attach(c.ctx, ticket)
+	switch {
+	case err == nil:
+		c.enter(attached)()
+		c.unlock(attached)
+	case sure || !errors.Is(err, lock.ErrRemoved):
+		c.Errorf("Attach = %v, sure of the ticket: %v", err, sure)
+	}
+}
+
+// attach: the victim attaches to an entry that the peer has detached.
+func attach(c *cut) {
+	h := c.lock(c.peer, c.name)
+	c.enter(h)()
+	ticket, err := h.Detach(c.ctx, peerTTL)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.begin()
+	attached, err := c.victim.Attach(c.ctx, ticket)
+	if err == nil {
+		c.work(attached)
+		return
+	}
+	c.end()
+	if c.fault != zkserver.HoldReply || !errors.Is(err, lock.ErrRemoved) {
+		c.Errorf("Attach = %v", err)
+	}
 }

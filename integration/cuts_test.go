@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 const (
@@ -30,14 +29,8 @@ var cutOperations = []struct {
 	do   func(c *cut)
 }{
 	{"lock free", lockFree},
-	{"lock below a parent", belowParent(lockFree)},
 	{"lock again", again(lockFree)},
 	{"lock contended", lockContended},
-	{"lock below others", lockBelowOthers},
-	{"adopt free", adopting("", lockFree)},
-	{"adopted contended", adopting("", lockContended)},
-	{"adopt behind others", adoptBehindOthers},
-	{"adopt an ancestor", adopting(string(znode.Parent{Kind: znode.Dir}.Encode()), lockFree)},
 	{"write free", as(write, lockFree)},
 	{"write contended", as(write, lockContended)},
 	{"permit free", as(permit, lockFree)},
@@ -49,19 +42,15 @@ var cutOperations = []struct {
 	{"fewer permits", resize(2, 1)},
 	{"several free", several(lockFree)},
 	{"several contended", several(lockContended)},
-	{"several below a parent", belowParent(several(lockFree))},
 	{"detach", detach},
 	{"attach", attach},
 	{"lock cancelled", lockCancelled},
 	{"trylock free", tryLockFree},
-	{"trylock held", tryLockHeld},
 	{"unlock alone", unlockAlone},
 	{"unlock with waiter", unlockWithWaiter},
 	{"unlock of a lock used again", again(unlockAlone)},
 	{"leave and join", leaveAndJoin},
-	{"leave and join among others", leaveAndJoinAmongOthers},
 	{"tidy", tidy},
-	{"tidy at close", tidyAtClose},
 	{"renewal", renewal},
 	{"transaction", transaction},
 	{"purge", purge},
