@@ -12,28 +12,14 @@ import (
 	"time"
 )
 
-// testRunNoHooks: the hooks of --on-risk and --on-lost do not run if the hold is neither at risk
-// nor lost.
-func testRunNoHooks(t *testing.T, bin string) {
-	// More than half of the lease passes, so the hold would be at risk without a renewal. A busy machine may be
-	// seven seconds late with that.
-	const ttl, runs = 45 * time.Second, 24 * time.Second
-	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: renewed, match: \"*\", ttl: %v, grace: %v}", ttl, grace))
-	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(runs.Seconds()))
-	p.mustExit(0)
-	if got := p.Stderr(); strings.Contains(got, "risk") || strings.Contains(got, "lost") {
-		t.Errorf("standard error is %q", got)
-	}
-}
-
 // testRunAtLeast: run keeps the lock of a short command for the time of --at-least, or until run
-// gets a signal, or until the lock is lost.
+// gets a signal, or until the lock is lost. Only then do the hooks of --on-risk and --on-lost run.
 func testRunAtLeast(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: capped, match: capped, ttl: %v, grace: %v, max_hold: %v}", ttl, grace, 2*ttl), short)
 	locks := c.client()
 	begun := time.Now()
 	const least = 3 * time.Second
-	p := c.start("run", c.name, "--at-least", least.String(), "--", "sh", "-c", "echo done; exit 3")
+	p := c.start("run", c.name, "--at-least", least.String(), "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sh", "-c", "echo done; exit 3")
 	if line := p.line(); line != "done" {
 		t.Errorf("the command says %q", line)
 	}
@@ -42,6 +28,9 @@ func testRunAtLeast(t *testing.T, bin string) {
 		t.Errorf("the lock was had for %v, want %v", had, least)
 	}
 	p.mustExit(3)
+	if said := p.Stderr(); strings.Contains(said, "risk") || strings.Contains(said, "lost") {
+		t.Errorf("the hold was neither at risk nor lost, and it says %q", said)
+	}
 
 	p = c.start("run", c.name, "--at-least", "1h", "--", "sh", "-c", `trap "" TERM; echo done`)
 	p.line()

@@ -84,68 +84,6 @@ func testShow(t *testing.T, bin string) {
 	c.prune("orders")
 }
 
-// testLsPattern: ls lists the locks that match a pattern, and repeats the list with --watch. For
-// all nodes that it may not read, ls prints one line of error.
-func testLsPattern(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
-	locks := c.client()
-	var holds []*lock.Hold
-	for _, name := range []string{"tenant-1/jobs", "tenant-2/jobs", "tenant-2/mail", "注文"} {
-		holds = append(holds, c.lock(locks, name))
-	}
-	names := func(pattern string) (names []string) {
-		doc := decode[struct{ Locks []struct{ Name string } }](c, "ls", pattern, "--json")
-		for _, l := range doc.Locks {
-			names = append(names, l.Name)
-		}
-		return names
-	}
-	for pattern, want := range map[string][]string{
-		"tenant-*/jobs": {"tenant-1/jobs", "tenant-2/jobs"}, "tenant-2/**": {"tenant-2/jobs", "tenant-2/mail"}, "**/mail": {"tenant-2/mail"},
-		"tenant-?/mail": {"tenant-2/mail"}, "tenant-??/*": nil,
-		"注*": {"注文"}, "*": {"注文"}, "no*": nil,
-	} {
-		if got := names(pattern); !slices.Equal(got, want) {
-			t.Errorf("ls %s: %q, want %q", pattern, got, want)
-		}
-	}
-	c.fails(2, "holdfast: pattern", "ls", "a**")
-
-	for i := range 3 { // nodes that this user may not read
-		if _, err := c.raw.Create(fmt.Sprintf("%s/secret-%d", c.root, i), nil, 0, zk.DigestACL(zk.PermAll, "root", "secret")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := c.start("ls")
-	if out := p.rest(); !strings.Contains(out, "注文") {
-		t.Error(out)
-	}
-	p.mustExit(1)
-	p.mustSay("holdfast: the listing is incomplete: 3 nodes could not be read:\n" + c.root + "/secret-0: ")
-	if lines := strings.Count(p.Stderr(), "\n") - strings.Count(p.Stderr(), "waiting for ZooKeeper"); lines != 4 {
-		t.Errorf("%d lines: %s", lines, p.Stderr())
-	}
-	for i := range 3 {
-		if err := c.raw.Delete(fmt.Sprintf("%s/secret-%d", c.root, i), -1); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	p = c.start("ls", "*", "--watch", "--json", "--interval", "100ms")
-	for range 3 {
-		var doc struct{ Locks []struct{ Name string } }
-		if err := json.Unmarshal([]byte(p.line()), &doc); err != nil || len(doc.Locks) != 1 {
-			t.Errorf("%+v, %v", doc, err)
-		}
-	}
-	p.signal(syscall.SIGINT)
-	p.mustExit(0)
-	for _, h := range holds {
-		c.unlock(h)
-	}
-	c.prune("tenant-1", "tenant-2")
-}
-
 // testBreak: the holder learns who force-released the lock and why. The next waiter enters after
 // the holder's processes have ended.
 func testBreak(t *testing.T, bin string) {

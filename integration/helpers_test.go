@@ -238,9 +238,9 @@ func (b *bench) nothingLeft() {
 }
 
 // abandon creates a lock with an entry that no client renews, with the shortest lease.
-func (b *bench) abandon(name string) {
+func (b *bench) abandon(name string, opts ...lock.Option) {
 	b.Helper()
-	if _, err := b.lock(b.client(), name).Detach(b.ctx, lock.MinTTL); err != nil {
+	if _, err := b.lock(b.client(opts...), name).Detach(b.ctx, lock.MinTTL); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -3,15 +3,25 @@
 package integration_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-io/holdfast/integration/pty"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -88,21 +98,9 @@ func testReaperSkips(t *testing.T, bin string) {
 	if r := c.start("--once").report(3); r.Complete || r.Skipped == "" {
 		t.Errorf("report: %+v", r)
 	}
-	active.signal(syscall.SIGTERM)
+	active.signal(syscall.SIGINT)
 	active.mustExit(0)
-}
-
-func testReaperDaemon(t *testing.T, bin string) {
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		b := onShared(t)
-		c := newReaper(b, bin)
-		b.abandon("a/b/c")
-		p := c.start()
-		b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 3 }) // the reaper's own lock remains: its parent, anchor and entry
-		p.signal(s)
-		p.mustExit(0)
-		p.mustSay("stopped")
-	}
+	active.mustSay("stopped")
 }
 
 // testReaperOutage: a reaper sweeps again after an outage. A second reaper, started during the
@@ -126,5 +124,125 @@ func testReaperOutage(t *testing.T, bin string) {
 		b.mustSweep(name)
 		active.signal(syscall.SIGTERM) // the second reaper becomes active
 		active.mustExit(0)
+	}
+}
+
+// page is a reaper's status page.
+type page struct {
+	*bench
+	url string
+}
+
+// get returns the HTTP status and the body at the path.
+func (p page) get(path string) (int, string) {
+	p.Helper()
+	r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.url+path, nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// testReaperPage: a daemon's status page shows locks and sweeps, readiness is lost during an outage
+// and returns, and a second daemon on the same port fails.
+func testReaperPage(t *testing.T, bin string) {
+	s := zkserver.ForTest(t, zkserver.Options{})
+	b := on(t, []string{s.Addr()})
+	c := newReaper(b, bin)
+	live := b.lock(b.client(), "teams/live")
+	b.orphan("dead", 0)
+	p := c.start("--listen=0")
+	var url []string
+	b.eventually("it says where", func() bool {
+		url = regexp.MustCompile(`"url":"http://(127\.0\.0\.1:\d+)/"`).FindStringSubmatch(p.Stderr())
+		return url != nil
+	})
+	at := page{b, "http://" + url[1]}
+	b.eventually("it has swept", func() bool {
+		_, metrics := at.get("/metrics")
+		return regexp.MustCompile(`holdfast_reaper_pruned_nodes_total\{policy="all",root="` + b.root + `"\} [1-9]`).MatchString(metrics)
+	})
+	for _, path := range []string{"/", "/page.js", "/healthz", "/readyz"} {
+		if code, body := at.get(path); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	b.eventually("the lock is shown", func() bool {
+		_, locks := at.get("/api/v1/locks")
+		return strings.Contains(locks, `"name":"teams/live","policy":"all","kind":"mutex","state":"held"`) && strings.Contains(locks, live.Token().String())
+	})
+	_, text := at.get("/api/v1/status")
+	var now struct {
+		Roots []reaper.Status
+	}
+	if err := json.Unmarshal([]byte(text), &now); err != nil {
+		t.Fatal(err)
+	}
+	if r := now.Roots[0]; r.State != reaper.Active || len(r.Reports) == 0 || r.Schedules[0].Next.IsZero() || !strings.HasSuffix(r.File, "config.yaml") {
+		t.Errorf("%s", text)
+	}
+	second := c.start("--listen=" + url[1])
+	second.mustExit(1)
+	second.mustSay("reaper.listen " + url[1])
+
+	s.Kill()
+	b.eventually("it is not ready", func() bool { code, _ := at.get("/readyz"); return code == http.StatusServiceUnavailable })
+	if err := s.Restart(b.ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("it is ready again", func() bool { code, _ := at.get("/readyz"); return code == http.StatusOK })
+	p.signal(syscall.SIGTERM)
+	p.mustExit(0)
+	b.unlock(live)
+}
+
+// terminal returns both ends of a new pseudoterminal of 25 lines: ours for the test, theirs for a program.
+func terminal(t *testing.T) (ours, theirs *os.File) {
+	t.Helper()
+	ours, theirs = pty.Open(t)
+	if err := unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 120}); err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
+}
+
+// testReaperBar: a single sweep shows its progress on a terminal, and prints the report alone.
+func testReaperBar(t *testing.T, bin string) {
+	b := onShared(t)
+	c := newReaper(b, bin)
+	c.configure(fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\n"+
+		"reaper: {max_deletes_per_second: 3}\n", programSession, long, grace)) // slow, so that the sweep takes a while
+	for i := range 3 {
+		b.orphan(fmt.Sprintf("left%d", i), time.Second)
+	}
+	ours, theirs := terminal(t)
+	cmd := exec.CommandContext(b.ctx, c.prog, append(c.args, "--once")...)
+	var report bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &report, theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	shown, err := io.ReadAll(ours)
+	if err != nil && !errors.Is(err, syscall.EIO) { // reading fails with EIO when the program has ended
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	if text := string(shown); !strings.Contains(text, "sweeping") || !strings.Contains(text, "%") || !strings.Contains(text, "swept") {
+		t.Errorf("the terminal shows %q, want a bar and the log", text)
+	}
+	if !strings.Contains(report.String(), `"root": "`+b.root+`"`) || strings.Contains(report.String(), "sweeping") {
+		t.Errorf("standard output has %q, want the report alone", &report)
 	}
 }
