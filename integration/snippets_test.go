@@ -98,7 +98,7 @@ func fenced(t *testing.T, language string) (found []snippet) {
 	return found
 }
 
-// commented returns the Go code in doc comments, except those of programs in integration.
+// commented returns the Go code in comments, except those of programs in integration.
 func commented(t *testing.T) (found []snippet) {
 	t.Helper()
 	looksLikeGo := regexp.MustCompile(`(?m):= |^\w+(\.\w+)+\(|func\(`)
@@ -111,7 +111,7 @@ func commented(t *testing.T) (found []snippet) {
 		if strings.HasPrefix(path, "../integration/") && file.Name.Name == "main" {
 			continue
 		}
-		for _, group := range docs(file) {
+		for _, group := range file.Comments {
 			var p comment.Parser
 			for _, block := range p.Parse(group.Text()).Content {
 				code, ok := block.(*comment.Code)
@@ -122,25 +122,6 @@ func commented(t *testing.T) (found []snippet) {
 		}
 	}
 	return found
-}
-
-// docs returns the doc comments of a file.
-func docs(file *ast.File) (all []*ast.CommentGroup) {
-	all = append(all, file.Doc)
-	for _, d := range file.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			all = append(all, d.Doc)
-		case *ast.GenDecl:
-			all = append(all, d.Doc)
-			for _, s := range d.Specs {
-				if s, ok := s.(*ast.TypeSpec); ok {
-					all = append(all, s.Doc)
-				}
-			}
-		}
-	}
-	return slices.DeleteFunc(all, func(g *ast.CommentGroup) bool { return g == nil })
 }
 
 const module = "github.com/holdfast-io/holdfast"
