@@ -21,7 +21,6 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/kerberos"
 )
 
@@ -189,66 +188,6 @@ func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
 	}
 }
 
-// TestCacheRenewedElsewhere: after the ticket of a credential cache has ended, the client keeps its
-// connection. When the connection is cut, the client logs that kinit is needed. After kinit the
-// client connects, and the hold has survived.
-func TestCacheRenewedElsewhere(t *testing.T) {
-	t.Parallel()
-	k := startKerberized(t, kdc.Options{})
-	relay, err := zkserver.NewRelay(strings.Replace(k.secure.secure, "localhost", "127.0.0.1", 1), zkserver.RelayOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer relay.Close()
-	cache := filepath.Join(t.TempDir(), "cache")
-	kinit := func(life string) { k.Kinit(t, "svc", k.keytabs["svc"], cache, "-l", life) }
-	m, err := kerberos.New(kerberos.Config{CCache: cache, Krb5Conf: k.Conf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	expired := make(chan struct{})
-	var once sync.Once
-	log := writer(func(line []byte) (int, error) {
-		if strings.Contains(string(line), "expired at") && strings.Contains(string(line), "run kinit") {
-			once.Do(func() { close(expired) })
-		}
-		return len(line), nil
-	})
-	kinit("15s")
-	begin := time.Now()
-	through := *k.secure
-	through.secure = onLocalhost(relay.Addr())
-	ours := through.client(lock.WithSASL(m), lock.WithSessionTimeout(time.Minute), lock.WithLogger(zerolog.New(log)))
-	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := wait.Sleep(k.ctx, time.Until(begin.Add(15*time.Second))); err != nil { // the end of the ticket
-		t.Fatal(err)
-	}
-	if err := hold.Extend(k.ctx, long); err != nil {
-		t.Errorf("renewal after the ticket's end: %v", err)
-	}
-	relay.Cut()
-	select {
-	case <-expired:
-	case <-k.ctx.Done():
-		t.Fatal("the client does not say that its ticket has expired")
-	}
-	kinit("1h")
-	if err := hold.Extend(k.ctx, long); err != nil {
-		t.Errorf("renewal after kinit: %v", err)
-	}
-	if err := hold.Unlock(); err != nil {
-		t.Errorf("unlock: %v", err)
-	}
-}
-
-// writer makes an io.Writer of a function.
-type writer func([]byte) (int, error)
-
-func (w writer) Write(p []byte) (int, error) { return w(p) }
-
 // counted counts the different tickets that servers have accepted from a mechanism. Tickets with
 // the same end count once.
 type counted struct {
@@ -343,19 +282,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 		k.secure = newSecure(t, zkserver.Options{JVMArgs: flags, Config: append([]string{block("authProvider."), "ssl.clientAuth=none"}, settings...)})
 		ca := testpki.File(t, "ca.pem", k.authority.PEM)
 		configuration := strings.NewReplacer(":2281", k.secure.secure[strings.LastIndex(k.secure.secure, ":"):], "ca.pem", ca).Replace(here.Replace(block("```yaml\n")))
-		cfg, err := config.Parse(dir+"/config.yaml", []byte(configuration+"\n    krb5_conf: "+k.Conf)) // the configuration ends in the section sasl
-		if err != nil {
-			t.Fatal(err)
-		}
-		opts, err := cfg.Options(t.Context(), kerberos.FromConfig)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ours, err := lock.Dial(k.ctx, cfg.ZooKeeper.Servers, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ours.Close()
+		ours := configured(t, k.ctx, dir+"/config.yaml", configuration+"\n    krb5_conf: "+k.Conf, kerberos.FromConfig) // the configuration ends in the section sasl
 		b := &bench{TB: t, ctx: k.ctx, servers: []string{k.plain}, root: "/locks"}
 		if len(settings) == 0 {
 			b.zkCli(strings.Join(commands("zk> "), "\n"))

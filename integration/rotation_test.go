@@ -2,16 +2,16 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -24,26 +24,19 @@ func TestPasswordRotation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	defer cancel()
 	folder := t.TempDir()
-	write := func(name, text string) string {
-		t.Helper()
-		path := filepath.Join(folder, name)
-		writeFile(t, path, text)
-		return path
-	}
-	write("old", "0ld")
-	write("new", "n3w")
+	writeFile(t, filepath.Join(folder, "old"), "0ld")
+	writeFile(t, filepath.Join(folder, "new"), "n3w")
 	login := func(file string) string { return fmt.Sprintf("{user: svc, password_file: %s}", file) }
 	client := func(auth string) *lock.Client {
 		t.Helper()
-		cfg, err := config.Load(write("config.yaml", "root: /rotated\nzookeeper: {session_timeout: 20s, "+auth+"}\n"))
-		if err != nil {
+		file := filepath.Join(folder, "config.yaml")
+		return configured(t, ctx, file, fmt.Sprintf("root: /rotated\nzookeeper: {servers: [%q], session_timeout: 20s, %s}\n", server, auth))
+	}
+	z := steady{(&bench{TB: t, servers: []string{server}}).connect(), ctx}
+	for _, login := range []string{"svc:0ld", "svc:n3w"} {
+		if err := z.AddAuth("digest", []byte(login)); err != nil {
 			t.Fatal(err)
 		}
-		opts, err := cfg.Options(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return dial(t, ctx, []string{server}, opts...)
 	}
 	works := func(step string, clients ...*lock.Client) {
 		t.Helper()
@@ -95,34 +88,19 @@ func TestPasswordRotation(t *testing.T) {
 		default:
 			continue
 		}
-		setACLs(t, ctx, server, "/rotated", acl, "svc:0ld", "svc:n3w")
+		if err := setACLs(z, "/rotated", acl); err != nil {
+			t.Fatal(err)
+		}
 	}
 	works("after", a, b)
 }
 
 // setACLs sets the ACL of a node and of all nodes below it, as setAcl -R of zkCli.sh does.
-func setACLs(t *testing.T, ctx context.Context, server, path string, acl []zk.ACL, users ...string) {
-	t.Helper()
-	z, _, err := zk.Connect([]string{server}, 20*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
+func setACLs(z steady, path string, acl []zk.ACL) error {
+	children, _, err := z.Children(path)
+	errs := []error{err, z.Restrict(path, acl)}
+	for _, child := range children {
+		errs = append(errs, setACLs(z, path+"/"+child, acl))
 	}
-	defer z.Close()
-	for _, user := range users {
-		if err := z.AddAuth("digest", []byte(user)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for paths := []string{path}; len(paths) > 0; paths = paths[1:] {
-		if _, err := z.SetACL(paths[0], acl, -1); err != nil && err != zk.ErrNoNode {
-			t.Fatalf("%s: %v", paths[0], err)
-		}
-		children, _, err := z.Children(paths[0])
-		if err != nil && err != zk.ErrNoNode {
-			t.Fatal(err)
-		}
-		for _, child := range children {
-			paths = append(paths, paths[0]+"/"+child)
-		}
-	}
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == zk.ErrNoNode })...)
 }

@@ -5,13 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +19,6 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
@@ -99,56 +95,6 @@ func must[T any](value T, err error) func(t testing.TB) T {
 			t.Fatal(err)
 		}
 		return value
-	}
-}
-
-// TestSASLOverReconnects: a client whose connection is cut again and again still takes locks and
-// waits for them, and no request is denied. So the client authenticates before all other requests
-// on each connection.
-func TestSASLOverReconnects(t *testing.T) {
-	t.Parallel()
-	opts := withSASL(t)
-	opts.JVMArgs = append(opts.JVMArgs, "-Dzookeeper.sessionRequireClientSASLAuth=true")
-	server := zkserver.ForTest(t, opts).Addr()
-	var tap zkserver.Tap
-	var opened atomic.Int64
-	c := dialSASL(t, server, "svc", lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-		opened.Add(1)
-		return tap.Dial(network, address, timeout)
-	}))
-	other := dialSASL(t, server, "svc")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	hold, err := c.Mutex("held").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const times = 50
-	cutting, done := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	for _, client := range []*lock.Client{c, c, other} {
-		work.Go(func() {
-			for cutting.Err() == nil {
-				if err := client.Mutex("shared").Do(ctx, func(context.Context) error { return nil }); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for range times {
-		tap.Cut()
-		if err := hold.Extend(ctx, long); err != nil {
-			t.Errorf("the hold: %v", err)
-		}
-	}
-	done()
-	work.Wait()
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
-	if n := opened.Load(); n <= times {
-		t.Errorf("%d connections after %d cuts", n, times)
 	}
 }
 
@@ -307,12 +253,7 @@ func TestSASLAsDocumented(t *testing.T) {
 	}
 	text := strings.NewReplacer(`"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf("%q", s.secure),
 		"ca_file: ca.pem", "ca_file: ca.pem\n    cert_file: svc.pem\n    key_file: svc.key").Replace(client[1])
-	cfg := must(config.Parse(filepath.Join(dir, "config.yaml"), []byte(text)))(t)
-	locks, err := lock.Dial(s.ctx, cfg.ZooKeeper.Servers, must(cfg.Options(s.ctx))(t)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer locks.Close()
+	locks := configured(t, s.ctx, filepath.Join(dir, "config.yaml"), text)
 	if err := locks.Mutex("orders/42").Do(s.ctx, func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
 	}

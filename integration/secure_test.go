@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -79,6 +80,13 @@ func (s *secure) client(opts ...lock.Option) *lock.Client {
 		lock.WithTLS(s.tls(s.ours)), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(20 * time.Second),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(s))),
 	}, opts...)...)
+}
+
+// configured returns a client with a configuration, which need not stand in the file.
+func configured(t *testing.T, ctx context.Context, file, configuration string, mechanisms ...config.Kerberos) *lock.Client {
+	t.Helper()
+	cfg := must(config.Parse(file, []byte(configuration)))(t)
+	return dial(t, ctx, cfg.ZooKeeper.Servers, must(cfg.Options(ctx, mechanisms...))(t)...)
 }
 
 // raw returns a connection without package lock over TLS, with the certificate and the credentials.
@@ -294,49 +302,5 @@ func (s *secure) denyReaper(root string, stranger testpki.Pair, opts ...lock.Opt
 	deleted := report.Total.Deleted > 0
 	if denied := errors.Is(err, lock.ErrDenied) || report.Total.Denied > 0; !denied || deleted {
 		s.Errorf("a stranger's sweep: %+v, %v", report, err)
-	}
-}
-
-// TestTLSMistakes: if only the client or only the server uses TLS, or if a certificate is missing
-// or wrong, the error names the option or the key to set.
-func TestTLSMistakes(t *testing.T) {
-	t.Parallel()
-	s := startSecure(t)
-	strangers := testpki.New(t)
-	for name, test := range map[string]struct {
-		server string
-		tls    *tls.Config
-		says   []string
-	}{
-		"plain client, secure port": {s.secure, nil, []string{"zookeeper.tls", "lock.WithTLS"}},
-		"TLS client, plain port":    {s.plain, s.tls(s.ours), []string{"port for TLS (secureClientPort)"}},
-		"no client certificate":     {s.secure, &tls.Config{RootCAs: s.authority.Pool()}, []string{"cert_file and key_file"}},
-		"another's certificate":     {s.secure, &tls.Config{RootCAs: s.authority.Pool(), Certificates: []tls.Certificate{strangers.Issue(t, "svc").TLS(t)}}, []string{"cert_file and key_file"}},
-		"unknown authority":         {s.secure, &tls.Config{RootCAs: strangers.Pool()}, []string{"zookeeper.tls.ca_file"}},
-		"another name":              {s.secure, &tls.Config{RootCAs: s.authority.Pool(), ServerName: "zk.example"}, []string{"zookeeper.tls.server_name"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(s.ctx) // cancelled at the first failure
-			defer cancel()
-			var opts []lock.Option
-			if test.tls != nil {
-				opts = append(opts, lock.WithTLS(test.tls))
-			}
-			hook := zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
-				if message == "cannot connect to a server" {
-					cancel()
-				}
-			})
-			_, err := lock.Dial(ctx, []string{test.server}, append(opts, lock.WithSessionTimeout(10*time.Second),
-				lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Hook(hook)))...)
-			if !errors.Is(err, lock.ErrUnavailable) {
-				t.Fatalf("Dial: %v", err)
-			}
-			for _, want := range test.says {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v\nwant %q in it", err, want)
-				}
-			}
-		})
 	}
 }
