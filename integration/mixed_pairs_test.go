@@ -258,37 +258,6 @@ func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 	m.ask(theirs, "unlock")
 }
 
-// testUnaware: a client that is not configured for other libraries gets a lock that another client
-// holds. This is no promise; lock/MIGRATING.md warns of it.
-func (m *mixed) testUnaware(t *testing.T) {
-	for _, c := range []struct {
-		holder, comer string
-		options       []string // options of the second client
-		why           string
-	}{
-		{holdfast, kazoo, nil, "kazoo without extra_lock_patterns waits for kazoo only"},
-		{kazoo, curator, nil, "Curator sorts kazoo's entries last"},
-	} {
-		t.Run(c.comer+" and "+c.holder, func(t *testing.T) {
-			m, path := m.of(t, c.comer+" unaware of "+c.holder)
-			holder := m.open(c.holder, 0, path, peers.Mutex, peers.Mixed...)
-			comer := m.open(c.comer, 0, path, peers.Mutex, c.options...)
-			m.ask(holder, "lock")
-			m.ask(comer, "lock") // now both hold the lock
-			t.Logf("both are in: %s", c.why)
-			m.ask(holder, "unlock")
-			if c.holder == holdfast { // Holdfast's next entry waits for the second client nevertheless
-				again := m.queues(holder, "lock", path, 2)
-				m.waits(again)
-				m.ask(comer, "unlock")
-				m.comes(again)
-				comer = holder
-			}
-			m.ask(comer, "unlock")
-		})
-	}
-}
-
 // testParentDeleted: without keep_parent, Holdfast deletes the lock's node, and other libraries
 // create it again, except for a kazoo Lock that is used again: it creates the node only once.
 func (m *mixed) testParentDeleted(t *testing.T) {
@@ -367,27 +336,6 @@ func (m *mixed) testTheirSessionLost(t *testing.T) {
 			m.ask(ours, "unlock")
 			m.comes(behind)
 			m.ask(next, "unlock")
-		})
-	}
-}
-
-// testOurSessionLost: if the session of Holdfast's holder ends, the hold goes on, and the other
-// library's client still waits.
-func (m *mixed) testOurSessionLost(t *testing.T) {
-	for _, library := range []string{zkLock, curator, kazoo} {
-		t.Run(library, func(t *testing.T) {
-			m, path := m.of(t, "our session and "+library)
-			ours, theirs := m.open(holdfast, 0, path, peers.Mutex, peers.Mixed...), m.open(library, 0, path, peers.Mutex, peers.Mixed...)
-			m.ask(ours, "lock")
-			waiting := m.queues(theirs, "lock", path, 2)
-			m.lose(ours)
-			m.waits(waiting)
-			if held, err := ours.Ask(m.ctx, "held"); err != nil || held != "yes" {
-				t.Errorf("ours is held: %s, %v", held, err)
-			}
-			m.ask(ours, "unlock")
-			m.comes(waiting)
-			m.ask(theirs, "unlock")
 		})
 	}
 }

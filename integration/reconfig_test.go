@@ -1,10 +1,7 @@
 package integration_test
 
 import (
-	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +18,6 @@ func TestReconfiguration(t *testing.T) {
 	t.Parallel()
 	r := onReconfigurable(t)
 	c := r.crowd(livingTTL, lock.WithReconfiguration())
-	lowest := c.lowest()
 	first := slices.Clone(r.members.Servers())
 	for _, step := range []struct {
 		name          string
@@ -35,7 +31,7 @@ func TestReconfiguration(t *testing.T) {
 		if members, err := admin.New(c.waiters[0]).Members(r.ctx); err != nil || !slices.Equal(members, slices.Sorted(slices.Values(r.members.Addrs()))) {
 			t.Errorf("members %q, %v; they are %q", members, err, r.members.Addrs())
 		}
-		r.Logf("%s in %v; the least that was left of a lease is %v", step.name, time.Since(began).Round(time.Millisecond), lowest())
+		r.Logf("%s in %v", step.name, time.Since(began).Round(time.Millisecond))
 	}
 	c.disperse()
 }
@@ -113,31 +109,4 @@ func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 		r.Fatal(err)
 	}
 	r.reconnect()
-}
-
-// lowest watches the holds until the end of the test. The returned function returns the shortest
-// remaining lease that any hold has had.
-func (c *crowd) lowest() func() time.Duration {
-	var least atomic.Int64
-	least.Store(math.MaxInt64)
-	var watching sync.WaitGroup
-	over := make(chan struct{})
-	watching.Go(func() {
-		ticker := time.NewTicker(100 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-			case <-over:
-				return
-			}
-			for _, l := range c.locks {
-				if l.hold.Context().Err() == nil {
-					least.Store(min(least.Load(), int64(l.hold.Remaining())))
-				}
-			}
-		}
-	})
-	c.Cleanup(func() { close(over); watching.Wait() })
-	return func() time.Duration { return time.Duration(least.Load()).Round(100 * time.Millisecond) }
 }

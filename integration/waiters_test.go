@@ -3,7 +3,6 @@ package integration_test
 import (
 	"context"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,9 +16,9 @@ import (
 // waiters is a kind of waiters for a lock. weight returns the part of the lock's room that the i-th
 // waiter takes.
 type waiters struct {
-	room   int
-	weight func(i int) int
-	take   func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error)
+	room   int64
+	weight func(i int) int64
+	take   func(ctx context.Context, c *lock.Client, weight int64, opts ...lock.LockOption) (had, error)
 	hold   time.Duration
 	locks  int  // locks that a waiter takes together; 0: one lock
 	shares bool // waiters of a client may share an entry
@@ -27,17 +26,7 @@ type waiters struct {
 }
 
 // had is one hold, or the holds of several locks that were taken together.
-type had interface {
-	Token() lock.Token
-	Unlock() error
-}
-
-// severally has the holds of several locks that were taken together.
-type severally struct{ *lock.Holds }
-
-// Token returns the token of the first lock. The clients' entries have the same order at all locks.
-// Otherwise two clients would wait for each other.
-func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token() }
+type had interface{ Unlock() error }
 
 // bytesOfName is the approximate number of bytes for each child in the reply to a list.
 const bytesOfName = 50
@@ -48,42 +37,43 @@ const everybody = 1 << 30 // room of a lock with any number of readers
 // shorter hold, the next waiter has to list all contenders.
 const told = 15 * time.Millisecond
 
-var kindsOfWaiters = map[string]waiters{
-	"mutex": {room: 1, hold: told, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
-		return c.Mutex("x", opts...).Lock(ctx)
-	}},
-	"barging mutex": {room: 1, shares: true, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
-		return c.Mutex("x", opts...).WithBarging().Lock(ctx)
-	}},
-	"several mutexes": {room: 1, locks: 3, hold: told, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
-		hs, err := c.All([]string{"x", "y", "z"}, opts...).Lock(ctx)
-		return severally{hs}, err
-	}},
-	"writers": {room: everybody, hold: told, lists: 1, weight: func(int) int { return everybody }, take: func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (had, error) {
-		return c.RWMutex("x", opts...).Lock(ctx)
-	}},
-	"readers and writers": {room: everybody, hold: told, lists: 1, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error) {
-		if weight == 1 {
-			return c.RWMutex("x", opts...).RLock(ctx)
-		}
-		return c.RWMutex("x", opts...).Lock(ctx)
-	}},
-	"readers and writers that share entries": {room: everybody, hold: time.Millisecond, shares: true, weight: func(i int) int { return []int{1, everybody}[i%4/3] }, take: func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error) {
-		if weight == 1 {
-			return c.RWMutex("x", opts...).RLock(ctx)
-		}
-		return c.RWMutex("x", opts...).Lock(ctx)
-	}},
-	"semaphore that is asked for several permits": {room: 4, hold: told, lists: 2, weight: func(i int) int { return 1 + i%4 }, take: func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error) {
-		return c.Semaphore("x", 4, opts...).Acquire(ctx, weight)
-	}},
-	"semaphore": {room: 4, hold: told, lists: 1, weight: func(int) int { return 1 }, take: func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error) {
-		return c.Semaphore("x", 4, opts...).Acquire(ctx, weight)
-	}},
+// readsOrWrites takes a read/write lock: to read if the weight is 1.
+func readsOrWrites(ctx context.Context, c *lock.Client, weight int64, opts ...lock.LockOption) (had, error) {
+	if weight == 1 {
+		return c.RWMutex("x", opts...).RLock(ctx)
+	}
+	return c.RWMutex("x", opts...).Lock(ctx)
 }
 
-// TestManyWaiters: very many waiters of one lock, of each kind, get the lock in the order of their
-// tokens. The traffic for each waiter does not grow with their number, except for the names in
+// acquires takes as many permits as the weight.
+func acquires(ctx context.Context, c *lock.Client, weight int64, opts ...lock.LockOption) (had, error) {
+	return c.Semaphore("x", 4, opts...).Acquire(ctx, int(weight))
+}
+
+// oneEach, wholeEach and fourthWrites are weights of waiters.
+func oneEach(int) int64        { return 1 }
+func wholeEach(int) int64      { return everybody }
+func fourthWrites(i int) int64 { return []int64{1, everybody}[i%4/3] }
+
+var kindsOfWaiters = map[string]waiters{
+	"mutex": {room: 1, hold: told, weight: oneEach, take: func(ctx context.Context, c *lock.Client, _ int64, opts ...lock.LockOption) (had, error) {
+		return c.Mutex("x", opts...).Lock(ctx)
+	}},
+	"barging mutex": {room: 1, shares: true, weight: oneEach, take: func(ctx context.Context, c *lock.Client, _ int64, opts ...lock.LockOption) (had, error) {
+		return c.Mutex("x", opts...).WithBarging().Lock(ctx)
+	}},
+	"several mutexes": {room: 1, locks: 3, hold: told, weight: oneEach, take: func(ctx context.Context, c *lock.Client, _ int64, opts ...lock.LockOption) (had, error) {
+		return c.All([]string{"x", "y", "z"}, opts...).Lock(ctx)
+	}},
+	"writers":                                {room: everybody, hold: told, lists: 1, weight: wholeEach, take: readsOrWrites},
+	"readers and writers":                    {room: everybody, hold: told, lists: 1, weight: fourthWrites, take: readsOrWrites},
+	"readers and writers that share entries": {room: everybody, hold: time.Millisecond, shares: true, weight: fourthWrites, take: readsOrWrites},
+	"semaphore":                              {room: 4, hold: told, lists: 1, weight: oneEach, take: acquires},
+	"semaphore that is asked for several permits": {room: 4, hold: told, lists: 2, weight: func(i int) int64 { return int64(1 + i%4) }, take: acquires},
+}
+
+// TestManyWaiters: very many waiters of one lock, of each kind, get the lock, as many at once as may.
+// The traffic for each waiter does not grow with their number, except for the names in
 // lists by readers, writers and waiters for permits. HOLDFAST_WAITERS is the number, 200 by
 // default; the library is meant for 10,000.
 //
@@ -107,8 +97,8 @@ func TestManyWaiters(t *testing.T) {
 	}
 }
 
-// queueUp queues n waiters behind a holder. Then the holder unlocks, and queueUp checks the order
-// in which the waiters enter. It returns the number of bytes on the wire for each waiter.
+// queueUp queues n waiters behind a holder. Then the holder unlocks, and each waiter takes its turn.
+// It returns the number of bytes on the wire for each waiter.
 func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	b := onShared(t)
 	const sessions = 10
@@ -133,7 +123,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		t.Fatal(err)
 	}
 	began, before := time.Now(), counts()
-	var line line
+	h := hall{room: kind.room}
 	var waiters sync.WaitGroup
 	for i := range n {
 		waiters.Go(func() {
@@ -142,15 +132,15 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 			if !kind.shares { // requests with different metadata have entries of their own
 				own = append(own, lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(i)}))
 			}
-			h, err := kind.take(b.ctx, clients[i%sessions], weight, own...)
+			holds, err := kind.take(b.ctx, clients[i%sessions], weight, own...)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			line.step(h.Token(), weight)
+			leave := h.enter(t, weight)
 			time.Sleep(kind.hold) // wall clock: how long a hold lasts decides how locks are handed on
-			line.step(h.Token(), -weight)
-			if err := h.Unlock(); err != nil {
+			leave()
+			if err := holds.Unlock(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -165,7 +155,9 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		t.Error(err)
 	}
 	waiters.Wait()
-	line.check(t, n, kind.room)
+	if entered := h.entered.Load(); entered != int64(n) {
+		t.Errorf("%d of %d were in", entered, n)
+	}
 	after := counts()
 	in, out := after.BytesIn-before.BytesIn, after.BytesOut-before.BytesOut
 	t.Logf("%d waiters: joined in %v, drained in %v; for each %.2f requests, %d bytes to the server and %d to its client, %d of these until all had joined",
@@ -183,56 +175,5 @@ func (w *waitersTold) Observe(_ context.Context, e lock.Event) {
 		w.Add(1)
 	case e.Kind == lock.EventWithdrawn, e.Kind == lock.EventAcquired && e.Queued:
 		w.Add(-1)
-	}
-}
-
-// line records when holders enter and leave.
-type line struct {
-	mu    sync.Mutex
-	steps []lineStep
-}
-
-type lineStep struct {
-	token  lock.Token
-	weight int // part of the lock's room; negative: the holder leaves
-}
-
-func (l *line) step(token lock.Token, weight int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.steps = append(l.steps, lineStep{token, weight})
-}
-
-// check fails the test if the holders together exceeded the room at any time, or if a holder
-// entered before a contender with a lower token. When a holder enters, check adds the weights of
-// all holders with lower tokens that have not left. These holders have the lock too, even if the
-// test has not recorded their entry yet.
-func (l *line) check(t *testing.T, n, room int) {
-	if len(l.steps) != 2*n {
-		t.Fatalf("%d of %d were in and out", len(l.steps)/2, n)
-	}
-	var there []lineStep // in the order of their tokens
-	for _, s := range l.steps {
-		if s.weight > 0 {
-			there = append(there, s)
-		}
-	}
-	byToken := func(a, b lineStep) int { return a.token.Compare(b.token) }
-	slices.SortFunc(there, byToken)
-	for i, s := range l.steps {
-		at, found := slices.BinarySearchFunc(there, s, byToken)
-		if !found {
-			t.Fatalf("step %d: token %v is not there, or twice", i, s.token)
-		}
-		sum := 0
-		for _, other := range there[:at+1] {
-			sum += other.weight
-		}
-		switch {
-		case s.weight < 0:
-			there = slices.Delete(there, at, at+1)
-		case sum > room:
-			t.Errorf("step %d: the holder with token %v is in, with a weight of %d that came before, and room for %d", i, s.token, sum, room)
-		}
 	}
 }
