@@ -15,13 +15,7 @@ import (
 
 // startRedis starts a server that syncs each write to disk before it answers.
 func startRedis(ctx context.Context) (*server, error) {
-	var program string
-	err := zkserver.Install(ctx, func() (missing []string, err error) {
-		if program, err = exec.LookPath("redis-server"); err != nil {
-			return []string{"redis-server"}, nil
-		}
-		return nil, nil
-	})
+	program, err := zkserver.Program(ctx, "redis-server")
 	if err != nil {
 		return nil, err
 	}

@@ -10,16 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/compare/ticks"
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 func TestMain(m *testing.M) {
-	ticks.Groups = append(ticks.Groups, ticks.Group{Name: unlocked})
-	lockPeers = append(lockPeers, lockPeer{unlocked, []string{lockWorkload, fencedWorkload}, startNothing, openUnlocked})
-	shardPeers = append(shardPeers, shardPeer{fallingTokens, ownFixed})
+	lockPeers = append(lockPeers, peer{name: unlocked, servers: nothing, offers: []string{lockWorkload, fencedWorkload}, open: openUnlocked})
+	shardPeers = append(shardPeers, peer{name: fallingTokens, servers: nothing, own: ownFixed})
 	if child() {
 		return
 	}
@@ -35,46 +33,47 @@ func TestMain(m *testing.M) {
 // unlocked is a peer that is wrong on purpose: it gives each client the lock at once.
 const unlocked = "Holdfast, but without locks"
 
-func startNothing(context.Context, string, int) (crew.Cluster, error) { return crew.Given(nil), nil }
+// nothing is the service of no servers.
+var nothing = &service{func(context.Context, string, int) (crew.Cluster, error) { return crew.Given(nil), nil }}
 
-func openUnlocked([]string, string) (func(workload string) locker, error) {
-	return func(string) locker {
-		return func(context.Context) (crew.Held, error) {
-			return crew.Held{
-				Ask:    func() (*monotonic.Claim, error) { return moment(func() bool { return true }) },
-				Token:  "1",
-				Unlock: func() error { return nil },
-			}, nil
-		}
+func openUnlocked([]string, string, string) (locker, error) {
+	return func(context.Context) (crew.Held, error) {
+		return crew.Held{
+			Ask:    func() (*monotonic.Claim, error) { return moment(func() bool { return true }) },
+			Token:  "1",
+			Unlock: func() error { return nil },
+		}, nil
 	}, nil
 }
 
 // TestLocks: in a few seconds with a fault, Holdfast breaks no promise, and the peer without locks is
 // caught: its holds overlap, their tokens are the same, and elements are lost.
 func TestLocks(t *testing.T) {
-	r := play(t, "locks", 1, 5*time.Second, holdfast, unlocked)
+	r := play(t, "locks", 1, 5*time.Second, lockPeers[0], peerOf(lockPeers, unlocked))
 	broken := strings.Join(r.broken, "\n")
-	for _, want := range []string{unlocked + ", lock: ", unlocked + ", fenced: "} {
+	for _, want := range []string{unlocked + ": lock: ", unlocked + ": fenced: "} {
 		if !strings.Contains(broken, want) {
 			t.Errorf("no %q in\n%s", want, broken)
 		}
 	}
 	for _, w := range workloads {
-		if said := holdfast + ", " + w + ": "; strings.Contains(broken, said) {
+		if said := holdfast + ": " + w + ": "; strings.Contains(broken, said) {
 			t.Errorf("%q in\n%s", said, broken)
 		}
 	}
-	if len(r.Faults) == 0 || len(r.Tables[0].Rows) != 6 || !strings.HasSuffix(r.Tables[1].After, ": 0 violations.") {
+	if len(r.Faults) == 0 || len(r.Tables[0].Rows) != 6 || !strings.HasSuffix(r.Tables[0].After, ": 0 violations.") {
 		t.Errorf("%+v", r.result)
 	}
 }
 
-// play runs a kind for a time, with faults of clients only.
-func play(t *testing.T, kind string, seed uint64, duration time.Duration, peers ...string) *run {
+// play runs some peers of a kind for a time, with faults of clients only.
+func play(t *testing.T, name string, seed uint64, duration time.Duration, peers ...peer) *run {
 	t.Helper()
 	t.Parallel()
 	zkserver.NeedReal(t)
-	r, err := kinds[kindIndex(kind)].run(t.Context(), settings{kind, seed, duration, 1}, peers, t.Output())
+	k := kinds[kindIndex(name)]
+	k.peers = peers
+	r, err := k.run(t.Context(), settings{name, seed, duration, 1}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,14 +88,14 @@ type always struct{}
 
 func (always) Remaining() time.Duration { return time.Hour }
 
-func ownFixed(w *shardWorker, ctx context.Context) error {
+func ownFixed(w *worker, ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
 	for i := w.Index; i < shards; i += processes {
 		if err := w.Tell(crew.Record{Op: opWrite, Lock: strconv.Itoa(i), Token: "2"}); err != nil {
 			return err
 		}
-		working.Go(func() { w.own(ctx, i, "1", always{}) })
+		working.Go(func() { w.workOn(ctx, i, "1", always{}) })
 	}
 	return nil
 }
@@ -105,7 +104,7 @@ func ownFixed(w *shardWorker, ctx context.Context) error {
 // are refused are caught.
 func TestShards(t *testing.T) {
 	// With this seed the first fault comes after 4.0 s, and restarts a process in order, which is quickest.
-	r := play(t, "shards", 680, 6*time.Second, holdfast, fallingTokens)
+	r := play(t, "shards", 680, 6*time.Second, shardPeers[0], peerOf(shardPeers, fallingTokens))
 	if len(r.broken) != 1 || !strings.HasPrefix(r.broken[0], fallingTokens) || !strings.Contains(r.broken[0], "writes of owners were refused") {
 		t.Errorf("broken: %q", r.broken)
 	}
@@ -119,32 +118,13 @@ func TestShards(t *testing.T) {
 // TestTicks: in a few seconds package schedule runs each tick once, although replicas' clocks are
 // off, and gocron without locks is caught.
 func TestTicks(t *testing.T) {
-	r := play(t, "ticks", 1, 5*time.Second, holdfast, unlocked)
+	r := play(t, "ticks", 1, 5*time.Second, tickPeers[0], peer{name: unlocked, servers: nothing})
 	if len(r.broken) != 1 || !strings.HasPrefix(r.broken[0], unlocked) || !strings.HasSuffix(r.broken[0], "ticks ran twice") {
 		t.Errorf("broken: %q", r.broken)
 	}
 	for _, row := range r.Tables[0].Rows {
 		if n, err := strconv.Atoi(row[1]); err != nil || n < 5 || n > 30 {
 			t.Errorf("%s: %s ticks in 5 s and a fault", row[0], row[1])
-		}
-	}
-}
-
-// TestBrokenTicks: each promise of package schedule.
-func TestBrokenTicks(t *testing.T) {
-	for name, c := range map[string]struct {
-		figures figures
-		want    string
-	}{
-		"kept":                           {figures{once: 9, interrupted: 1}, ""},
-		"twice":                          {figures{twice: 1}, "1 ticks ran twice"},
-		"missed":                         {figures{missed: 1}, "1 ticks were missed"},
-		"at least once, twice":           {figures{atLeastOnce: true, twice: 1, again: 1}, ""},
-		"at least once, and interrupted": {figures{atLeastOnce: true, interrupted: 1}, "1 ticks were begun and never ended"},
-	} {
-		got := strings.Join(c.figures.broken(), "; ")
-		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -191,15 +171,9 @@ func checkPage(t *testing.T, dir string) []result {
 
 // TestCommand: each wrong argument is an error, and none starts a server.
 func TestCommand(t *testing.T) {
-	for _, args := range []string{"-kind x", "-duration 1ms", "-servers 2", "-kind flaps -servers 3", "-peers kazoo", "-seed x", "more"} {
+	for _, args := range []string{"-kind x", "-duration 1ms", "-servers 2", "-seed x", "more"} {
 		if got := command(t.Context(), strings.Fields(args)); got != exitUnknown {
 			t.Errorf("%s: %d", args, got)
 		}
-	}
-	if got, err := kinds[kindIndex("ticks")].choose("GOCRON"); err != nil || len(got) != 4 {
-		t.Errorf("%q, %v", got, err)
-	}
-	if got, err := kinds[kindIndex("flaps")].choose("holdfast,kazoo"); err != nil || len(got) != 3 {
-		t.Errorf("%q, %v", got, err)
 	}
 }

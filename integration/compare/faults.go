@@ -23,38 +23,30 @@ const stepStream = 1 << 10
 type faults struct {
 	*run
 	ctx    context.Context // limits restarts of servers
-	series []series
-}
-
-// series makes one fault at a time, with from least to most of quiet before each.
-type series struct {
-	least, most time.Duration
-	all         []crew.Fault
+	series []crew.Series
 }
 
 // begin begins a series, to which the following faults belong.
 func (f *faults) begin(least, most time.Duration) {
-	f.series = append(f.series, series{least: least, most: most})
+	f.series = append(f.series, crew.Series{Least: least, Most: most})
 }
 
 // together adds a fault.
-func (f *faults) together(name string, of func(t *crew.Team) crew.Fault) {
+func (f *faults) together(name string, of func(s *system) crew.Fault) {
 	var each []crew.Fault
-	for _, t := range f.teams {
-		each = append(each, of(t))
+	for _, s := range f.systems {
+		each = append(each, of(s))
 	}
-	s := &f.series[len(f.series)-1]
-	s.all = append(s.all, crew.Together(name, each...))
+	last := &f.series[len(f.series)-1]
+	last.Faults = append(last.Faults, crew.Together(name, each...))
 }
 
 // clients adds a fault of clients of each system: those at some places, which are drawn.
 func (f *faults) clients(name string, draw func(r *rand.Rand) []int, least, most time.Duration, way crew.Way[*crew.Client]) {
-	f.together(name, func(t *crew.Team) crew.Fault {
+	f.together(name, func(s *system) crew.Fault {
 		return crew.Break(name, least, most, func(_ context.Context, r *rand.Rand) (victims []*crew.Client, _ error) {
 			for _, i := range draw(r) {
-				if i < len(t.Clients) {
-					victims = append(victims, t.Clients[i])
-				}
+				victims = append(victims, s.Clients[i])
 			}
 			return victims, nil
 		}, way)
@@ -66,29 +58,24 @@ func two(r *rand.Rand) []int { return r.Perm(clients)[:2] }
 
 // servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several
 // servers. It ends only when there is a leader for the next fault.
-func (f *faults) servers(name string, rank int, least, most time.Duration, way func(crew.Servers, *crew.Team) crew.Way[int]) {
+func (f *faults) servers(name string, rank int, least, most time.Duration, way func(crew.Servers) crew.Way[int]) {
 	if f.Servers < 3 {
 		return
 	}
-	f.together(name, func(t *crew.Team) crew.Fault {
-		w := way(crew.ServerFaults(f.ctx, t.Servers), t)
-		return crew.Break(name, least, most, crew.Ranked(t.Servers, rank, rank+1), crew.Way[int]{Damage: w.Damage, Mend: func(victims []int) error {
+	f.together(name, func(s *system) crew.Fault {
+		w := way(crew.Servers{Cluster: s.Servers, Ctx: f.ctx})
+		return crew.Break(name, least, most, crew.Ranked(s.Servers, rank, rank+1), crew.Way[int]{Damage: w.Damage, Mend: func(victims []int) error {
 			if err := w.Mend(victims); err != nil {
 				return err
 			}
-			_, err := t.Servers.Leader(f.ctx)
+			_, err := s.Servers.Leader(f.ctx)
 			return err
 		}})
 	})
 }
 
-func killed(s crew.Servers, _ *crew.Team) crew.Way[int]    { return s.Killed }
-func paused(s crew.Servers, _ *crew.Team) crew.Way[int]    { return s.Paused }
-func parted(s crew.Servers, _ *crew.Team) crew.Way[int]    { return s.Parted }
-func restarted(s crew.Servers, _ *crew.Team) crew.Way[int] { return s.Restarted }
-
 // stepped steps a server's clock, forward or back, and then back again.
-func (f *faults) stepped(_ crew.Servers, t *crew.Team) crew.Way[int] {
+func (f *faults) stepped(s crew.Servers) crew.Way[int] {
 	r := rand.New(rand.NewPCG(f.Seed, stepStream)) // the same steps in all systems
 	return crew.Way[int]{
 		Damage: crew.Each(func(i int) error {
@@ -96,9 +83,9 @@ func (f *faults) stepped(_ crew.Servers, t *crew.Team) crew.Way[int] {
 			if r.IntN(2) == 0 {
 				step = -step
 			}
-			return t.Servers.Step(i, step)
+			return s.Step(i, step)
 		}),
-		Mend: crew.Each(func(i int) error { return t.Servers.Step(i, 0) }),
+		Mend: crew.Each(func(i int) error { return s.Step(i, 0) }),
 	}
 }
 
@@ -107,13 +94,13 @@ func (f *faults) stepped(_ crew.Servers, t *crew.Team) crew.Way[int] {
 func lockFaults(f *faults) {
 	const short, s = 500 * time.Millisecond, time.Second
 	f.begin(2*s, 6*s)
-	f.servers("leader paused", 0, s, 8*s, paused)
-	f.servers("follower paused", 1, s, 8*s, paused)
+	f.servers("leader paused", 0, s, 8*s, crew.Servers.Paused)
+	f.servers("follower paused", 1, s, 8*s, crew.Servers.Paused)
 	f.clients("two clients paused", two, ttl+s, ttl+grace+6*s, crew.ClientPaused)
-	f.servers("leader killed", 0, short, 5*s, killed)
-	f.servers("follower killed", 1, short, 5*s, killed)
+	f.servers("leader killed", 0, short, 5*s, crew.Servers.Killed)
+	f.servers("follower killed", 1, short, 5*s, crew.Servers.Killed)
 	f.clients("two clients killed", two, short, 5*s, crew.ClientKilled)
-	f.servers("leader parted from the other servers", 0, s, 10*s, parted)
+	f.servers("leader parted from the other servers", 0, s, 10*s, crew.Servers.Parted)
 	f.clients("two clients parted from the servers", two, s, ttl+grace+4*s, crew.ClientParted)
 	f.servers("leader's clock stepped", 0, 2*s, 8*s, f.stepped)
 }
@@ -124,8 +111,8 @@ func tickFaults(f *faults) {
 	f.begin(2*time.Second, 6*time.Second)
 	f.clients("two clients paused", two, time.Second, 13*time.Second, crew.ClientPaused)
 	f.clients("two clients killed", two, 0, 12*time.Second, crew.ClientKilled)
-	f.servers("leader killed", 0, 0, time.Second, killed)
-	all := f.series[0].all
+	f.servers("leader killed", 0, 0, time.Second, crew.Servers.Killed)
+	all := f.series[0].Faults
 	for i, fault := range all {
 		all[i].Do = func(ctx context.Context, r *rand.Rand) (bool, error) {
 			if late := wait.Between(r, 0, 30*time.Millisecond); r.IntN(2) == 0 {
@@ -139,12 +126,12 @@ func tickFaults(f *faults) {
 	}
 }
 
-// shardFaults are those of the shards: of mostDown processes at once, and of servers.
+// shardFaults are those of the shards: of two processes at once, and of servers.
 func shardFaults(f *faults) {
 	const s = time.Second
 	end := crew.Each(crew.Always(func(c *crew.Client) { c.End(f.ctx, finishPatience) }))
-	for first := range mostDown {
-		one := func(r *rand.Rand) []int { return []int{first + mostDown*r.IntN(processes/mostDown)} }
+	for first := range 2 {
+		one := func(r *rand.Rand) []int { return []int{first + 2*r.IntN(processes/2)} }
 		f.begin(4*s, 14*s)
 		f.clients("kills", one, s, 25*s, crew.ClientKilled)
 		f.clients("pauses", one, s, 25*s, crew.ClientPaused)
@@ -152,9 +139,9 @@ func shardFaults(f *faults) {
 	}
 	f.begin(10*s, 40*s)
 	for rank, server := range []string{"leader", "follower"} {
-		f.servers(server+" killed", rank, s, 15*s, killed)
-		f.servers(server+" paused", rank, s, 15*s, paused)
-		f.servers(server+" restarted", rank, 0, time.Millisecond, restarted)
+		f.servers(server+" killed", rank, s, 15*s, crew.Servers.Killed)
+		f.servers(server+" paused", rank, s, 15*s, crew.Servers.Paused)
+		f.servers(server+" restarted", rank, 0, time.Millisecond, crew.Servers.Restarted)
 	}
 }
 
@@ -167,18 +154,11 @@ func (r *run) disturb(ctx context.Context, list func(*faults)) error {
 	var mu sync.Mutex
 	during, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
-	err := wait.All(len(f.series), func(i int) error {
-		s := f.series[i]
-		err := crew.Plague(during, rand.New(rand.NewPCG(r.Seed, uint64(i))), s.all, s.least, s.most, func(made crew.Fault, began, ended monotonic.Instant) {
-			mu.Lock()
-			defer mu.Unlock()
-			r.Faults[made.Name]++
-			r.say("%s, %v", made.Name, time.Duration(ended-began).Round(time.Millisecond))
-		})
-		if err != nil {
-			cancel() // the other series, too
-		}
-		return err
+	err := crew.Plague(during, r.Seed, f.series, func(_ int, made crew.Fault, began, ended monotonic.Instant) {
+		mu.Lock()
+		defer mu.Unlock()
+		r.Faults[made.Name]++
+		r.say("%s, %v", made.Name, time.Duration(ended-began).Round(time.Millisecond))
 	})
 	if err == nil && ctx.Err() == nil && len(r.Faults) == 0 {
 		err = errors.New("there was no time for a fault")

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 const (
@@ -23,154 +24,180 @@ const (
 	shortTTL = flapTimeout
 	// flapPatience is the limit of a wait that should end much earlier.
 	flapPatience = 30 * time.Second
-	// ok is the answer to a command that succeeded.
-	ok = peers.OK
+	stallTime    = 15 * time.Second
 )
 
 // contender is a lock in the comparison of flaps.
 type contender struct {
-	title string        // name in the tables
 	asked string        // call of its API that says whether the lock is held; "": there is none
 	rides bool          // its lease outlives all faults: the holder must keep the lock
-	cuts  int           // number of runs of the cuts, whose effects are random; 0: none
+	runs  int           // in a round, of a scenario with random effects
 	ttl   time.Duration // TTL of Holdfast's entries
 	setUp func(ctx context.Context, dir string) (peers.Program, error)
+
+	program peers.Program
+	absent  error // why the lock takes no part
 }
 
-var contenders = []contender{
-	{title: "Holdfast, TTL 6 s", asked: "Remaining() > 0", cuts: 3, ttl: shortTTL, setUp: peers.Holdfast},
-	{title: "Holdfast, TTL 30 s", asked: "Remaining() > 0", rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast},
-	{title: zkLock, cuts: 3, setUp: peers.ZKLock},
-	{title: "Curator", asked: "isAcquiredInThisProcess()", cuts: 1, setUp: peers.Curator},
-	{title: "kazoo", asked: "is_acquired", cuts: 1, setUp: peers.Kazoo},
+var flapPeers = []peer{
+	{name: "Holdfast, TTL 6 s", servers: syncing, flaps: contender{asked: "Remaining() > 0", runs: 3, ttl: shortTTL, setUp: peers.Holdfast}},
+	{name: "Holdfast, TTL 30 s", servers: syncing, flaps: contender{asked: "Remaining() > 0", rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast}},
+	{name: "zk.Lock", servers: syncing, flaps: contender{runs: 3, setUp: peers.ZKLock}},
+	{name: "Curator", servers: syncing, flaps: contender{asked: "isAcquiredInThisProcess()", runs: 1, setUp: peers.Curator}},
+	{name: "kazoo", servers: syncing, flaps: contender{asked: "is_acquired", runs: 1, setUp: peers.Kazoo}},
 }
 
-// scenario is a sequence of faults to the clients of a lock.
+// scenario is a fault to the clients of a lock: it strikes one that holds the lock and works on for a
+// time, while another waits; or the connections of clients that take turns are cut.
 type scenario struct {
 	name, title string
 	head        []string // titles of the columns
-	// run returns the cells of the lock's row, and the promises that it would have broken if it were
-	// Holdfast.
-	run func(ctx context.Context, t trial, peer *peers.Peer, path string) (cells []any, broken breaches, err error)
+	works       time.Duration
+	strike      func(ctx context.Context, t *trial, holder *peers.Client) error // nil: turns are taken, with random effects
 }
 
-// flaps has what the trials share.
-type flaps struct {
-	*run
-	server string
-	look   *zk.Conn   // for reads
-	alone  sync.Mutex // held by a trial while no other one may run
-}
+var pairHead = []string{"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock"}
 
-// library is a contender with its program, or the reason why it takes no part.
-type library struct {
-	contender
-	peers.Program
-	absent error
+var scenarios = []scenario{
+	{"stall", "The holder's connection is stalled for 15 s", pairHead, stallTime + 5*time.Second, // includes time to reconnect
+		func(_ context.Context, _ *trial, holder *peers.Client) error {
+			holder.Relay.Stall()
+			time.AfterFunc(stallTime, holder.Relay.Resume)
+			return nil
+		}},
+	{"kill", "The server ends the holder's session", pairHead, 12 * time.Second, // longer than the session timeout, and than a TTL of 6 s with the grace
+		func(ctx context.Context, t *trial, holder *peers.Client) error {
+			return holder.Tap.Expire(ctx, t.server)
+		}},
+	{"cuts", "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive",
+		[]string{"lock", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once"}, 0, nil},
 }
 
 // trial is a run of a scenario with one lock.
 type trial struct {
-	*flaps
-	scenario *scenario
-	lock     library
-	round    int
+	*run
+	peer
+	scenario
+	round   int
+	server  string
+	look    *zk.Conn // for reads
+	path    string   // of the lock
+	process *peers.Peer
+	cells   []any // of the row in the scenario's table
+	broken  breaches
 }
 
-// playFlaps runs all scenarios on all locks. The cuts begin when the other scenarios are over.
-func playFlaps(ctx context.Context, r *run, names []string) error {
-	locks := slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool { return !slices.Contains(names, c.title) })
-	return r.playScenarios(ctx, locks, []*scenario{stall, kill}, []*scenario{cuts})
+// failure is why a scenario could not be carried out. check panics with it.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
 }
 
-// playScenarios runs scenarios on all locks, in rounds, until the duration is over. The scenarios of a
-// phase run at the same time.
-func (r *run) playScenarios(ctx context.Context, locks []contender, phases ...[]*scenario) error {
-	servers, err := r.shareZooKeeper(ctx)
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// unless calls do, and returns the error for which check ended it.
+func unless(do func()) (err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case failure:
+			err = v.error
+		default:
+			panic(v)
+		}
+	}()
+	do()
+	return nil
+}
+
+// play runs one scenario after the other, of all locks at the same time, in rounds until the duration
+// is over.
+func (k kind) play(ctx context.Context, r *run) error {
+	locks := slices.Clone(k.peers)
+	addrs, err := r.serve(ctx, locks[:1])
 	if err != nil {
 		return err
 	}
-	f := &flaps{run: r, server: servers[0]}
-	if f.look, _, err = zkserver.Connect(ctx, servers, flapTimeout, nil); err != nil {
+	server := addrs[syncing][0]
+	look, _, err := zkserver.Connect(ctx, []string{server}, flapTimeout, nil)
+	if err != nil {
 		return err
 	}
-	defer f.look.Close()
-	var libraries []library
-	for _, c := range locks {
-		p, err := c.setUp(ctx, r.dir)
-		r.version(p.Version)
-		libraries = append(libraries, library{c, p, err})
+	defer look.Close()
+	for i := range locks {
+		l := &locks[i].flaps
+		l.program, l.absent = l.setUp(ctx, r.dir)
+		r.version(l.program.Version)
 	}
-	tables := map[*scenario]*table{}
-	for _, s := range slices.Concat(phases...) {
-		tables[s] = &table{Title: "**" + s.title + "**", Head: s.head}
+	for _, s := range k.scenarios {
+		r.Tables = append(r.Tables, table{Title: "**" + s.title + "**", Head: s.head})
 	}
 	for round, start := 0, time.Now(); round == 0 || time.Since(start) < r.Duration; round++ {
-		for _, scenarios := range phases {
-			trials := f.trials(scenarios, libraries, round)
-			rows, broken := make([][]any, len(trials)), make([]breaches, len(trials))
-			_ = wait.All(len(trials), func(i int) error { rows[i], broken[i] = trials[i].row(ctx); return nil })
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+		for i, s := range k.scenarios {
+			var trials []*trial
+			for _, l := range locks {
+				runs := l.flaps.runs
+				if s.strike != nil {
+					runs = 1
+				}
+				for n := range runs {
+					trials = append(trials, &trial{run: r, peer: l, scenario: s, round: round*runs + n + 1, server: server, look: look})
+				}
 			}
-			for i, t := range trials {
-				tables[t.scenario].add(rows[i]...)
-				r.broken = append(r.broken, broken[i]...)
+			if err := wait.All(len(trials), func(i int) error { trials[i].carryOut(ctx); return context.Cause(ctx) }); err != nil {
+				return err
+			}
+			for _, t := range trials {
+				r.Tables[i].add(t.cells...)
+				r.broken = append(r.broken, t.broken...)
 			}
 		}
-	}
-	for _, s := range slices.Concat(phases...) {
-		r.Tables = append(r.Tables, *tables[s])
 	}
 	return nil
 }
 
-// trials returns the runs of scenarios with all locks in a round.
-func (f *flaps) trials(scenarios []*scenario, libraries []library, round int) (all []trial) {
-	for _, s := range scenarios {
-		for _, l := range libraries {
-			times := 1
-			if s == cuts {
-				times = l.cuts
-			}
-			for i := range times {
-				all = append(all, trial{f, s, l, round*times + i + 1})
-			}
+// carryOut runs the trial. Only what Holdfast breaks counts as broken.
+func (t *trial) carryOut(ctx context.Context) {
+	var cells []any
+	var wrong breaches
+	err := unless(func() {
+		check(t.flaps.absent)
+		t.process = must(peers.Start(t.flaps.program.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.flaps.ttl}), func(string) {}))
+		defer t.process.Close()
+		name := strings.NewReplacer(", ", "-", " ", "-").Replace(t.peer.name)
+		t.path = fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, name, t.round)
+		if t.strike != nil {
+			cells, wrong = t.pair(ctx).judge()
+		} else {
+			cells, wrong = t.cut(ctx)
 		}
-	}
-	return all
-}
-
-// row runs the trial. It returns the row of its table, and the promises of Holdfast that were broken.
-func (t trial) row(ctx context.Context) (row []any, broken breaches) {
-	cells, wrong, err := t.measure(ctx)
+	})
 	if err != nil {
 		cells, wrong = []any{"not measured: " + err.Error()}, breaches{"could not be carried out: " + err.Error()}
 	}
-	name := t.lock.title
+	name := t.peer.name
 	if t.round > 1 {
 		name += fmt.Sprintf(", round %d", t.round)
 	}
-	row = append([]any{name}, cells...)
-	t.say("%s: %v", t.scenario.name, row)
+	t.cells = append([]any{name}, cells...)
+	t.say("%s: %v", t.scenario.name, t.cells)
 	for _, w := range wrong {
-		broken.add(ours(t.lock.title), "%s, %s, round %d: %s", t.scenario.name, t.lock.title, t.round, w)
+		t.broken.add(t.ours(), "%s, %s, round %d: %s", t.scenario.name, t.peer.name, t.round, w)
 	}
-	return row, broken
 }
 
-// measure starts a peer and runs the scenario with it.
-func (t trial) measure(ctx context.Context) (cells []any, broken breaches, err error) {
-	if t.lock.absent != nil {
-		return nil, nil, t.lock.absent
+// open connects n clients to the lock.
+func (t *trial) open(ctx context.Context, n int) (clients []*peers.Client) {
+	for range n {
+		clients = append(clients, must(t.process.Open(ctx, t.server, t.path, peers.Mutex)))
 	}
-	peer, err := peers.Start(t.lock.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.lock.ttl}), func(string) {})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer peer.Close()
-	name := strings.NewReplacer(", ", "-", " ", "-").Replace(t.lock.title)
-	return t.scenario.run(ctx, t, peer, fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, name, t.round))
+	return clients
 }
 
 // session returns the id of a client's session.
@@ -185,4 +212,105 @@ func seconds(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
 	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+// pairRun has the observations of two clients. The first held the lock when the fault happened, and
+// the second waited for it.
+type pairRun struct {
+	contender
+	struck       time.Time
+	in           time.Time     // time at which the second client got the lock; zero: never
+	held         string        // answer of the first client's library at that time: whether it holds the lock
+	warned, told zkserver.Line // first warning and first report of a loss by the first client's library since the fault; zero: none
+	unlocked     time.Time     // time at which the first client unlocked
+	unlock       string        // answer to the first client's unlock command
+	left         string        // answer to the second client's unlock command
+}
+
+func (t *trial) pair(ctx context.Context) *pairRun {
+	r := &pairRun{contender: t.flaps}
+	clients := t.open(ctx, 2)
+	first, second := clients[0], clients[1]
+	check(first.Must(ctx, "lock"))
+	coming := must(second.Tell("lock"))
+	check(wait.Until(ctx, flapPatience, "the second waits", func() (bool, error) {
+		children, _, err := t.look.Children(t.path)
+		return len(znode.Contenders(children)) == 2, err
+	}))
+	// The rounds strike at different times between two pings or renewals.
+	check(wait.Sleep(ctx, time.Duration(t.round-1)*700*time.Millisecond))
+	comeIn := func(patience time.Duration) {
+		over := errors.New("over")
+		ctx, cancel := context.WithTimeoutCause(ctx, patience, over)
+		defer cancel()
+		answer, err := second.Hear(ctx, coming)
+		if errors.Is(err, over) {
+			return
+		}
+		if check(err); answer.Text != peers.OK {
+			check(fmt.Errorf("the second cannot take the lock: %s", answer.Text))
+		}
+		r.in = answer.At
+	}
+	before := session(first)
+	r.struck = time.Now()
+	check(t.strike(ctx, t, first))
+	if comeIn(t.works); !r.in.IsZero() {
+		r.held = must(first.Ask(ctx, "held"))
+	}
+	check(wait.Sleep(ctx, time.Until(r.struck.Add(t.works))))
+	check(wait.Until(ctx, flapPatience, "the holder's session is gone: the fault did no harm", func() (bool, error) {
+		return session(first) != before, nil
+	}))
+	r.warned, r.told = first.FirstSince(r.struck)
+	r.unlocked = time.Now()
+	r.unlock = must(first.Ask(ctx, "unlock"))
+	if r.in.IsZero() { // it may get the lock only now
+		comeIn(flapPatience)
+	}
+	if !r.in.IsZero() {
+		r.left = must(second.Ask(ctx, "unlock"))
+	}
+	return r
+}
+
+// judge returns the cells of the row, and the promises that were broken. Both clients held the lock
+// from the second one's entry until the first one's library reported the loss, or if it reported none,
+// until the first one unlocked.
+func (r *pairRun) judge() (cells []any, b breaches) {
+	came, lost := !r.in.IsZero(), !r.told.At.IsZero()
+	both, end := time.Duration(0), r.unlocked
+	if lost {
+		end = r.told.At
+	}
+	if came && r.in.Before(end) {
+		both = end.Sub(r.in)
+	}
+	b.add(!came, "the queue is wedged: the second did not come in, and the first unlocked %s ago", seconds(flapPatience))
+	b.add(both > 0, "the second came in while the first had the lock and was told nothing, for %s", seconds(both))
+	b.add(both == 0 && came && r.in.Before(r.unlocked) && r.held != "no", "when the second came in, Remaining() > 0 of the first's hold said %s", r.held)
+	b.add(lost && r.unlock == peers.OK, "Unlock of a hold that was lost said ok")
+	b.add(!lost && r.unlock != peers.OK, "Unlock of a hold that was not lost said: %s", r.unlock)
+	b.add(came && r.left != peers.OK, "Unlock of the second's hold said: %s", r.left)
+	b.add(r.rides && lost, "the hold was lost, though its lease outlives the fault: %s", r.told.Text)
+
+	since := func(t time.Time, otherwise string) string {
+		if t.IsZero() {
+			return otherwise
+		}
+		return seconds(t.Sub(r.struck))
+	}
+	in, overlap, asked := since(r.in, "never"), "no", "–"
+	if both > 0 {
+		overlap = seconds(both)
+	}
+	switch {
+	case r.in.After(r.unlocked):
+		in += ", after Unlock"
+	case came && r.asked == "":
+		asked = "cannot be asked"
+	case came:
+		asked = fmt.Sprintf("`%s`: %s", r.asked, r.held)
+	}
+	return []any{in, since(r.warned.At, "–"), since(r.told.At, "–"), overlap, asked, r.unlock}, b
 }

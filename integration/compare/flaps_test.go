@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,8 @@ func after(s float64) time.Time {
 }
 
 var (
-	short = contender{title: "Holdfast", asked: "Remaining() > 0"}
-	rides = contender{title: "Holdfast, long", asked: "Remaining() > 0", rides: true}
+	short = contender{asked: "Remaining() > 0"}
+	rides = contender{asked: "Remaining() > 0", rides: true}
 )
 
 func TestPairPromises(t *testing.T) {
@@ -28,50 +29,56 @@ func TestPairPromises(t *testing.T) {
 		run  pairRun
 		want string // part of the message about the one broken promise; "": all are kept
 	}{
-		"kept":               {pairRun{contender: rides, in: after(20.1), unlocked: after(20), unlock: ok, left: ok}, ""},
-		"lost, told first":   {pairRun{contender: short, in: after(8), held: "no", told: lost, unlocked: after(20), unlock: "lost", left: ok}, ""},
-		"told later":         {pairRun{contender: short, in: after(5), held: "no", told: lost, unlocked: after(20), unlock: "lost", left: ok}, "for 1.0 s"},
-		"never told":         {pairRun{contender: short, in: after(5), held: "no", unlocked: after(20), unlock: ok, left: ok}, "for 15.0 s"},
-		"valid all the same": {pairRun{contender: short, in: after(8), held: "yes", told: lost, unlocked: after(20), unlock: "lost", left: ok}, "Remaining() > 0 of the first's hold said yes"},
+		"kept":               {pairRun{contender: rides, in: after(20.1), unlocked: after(20), unlock: peers.OK, left: peers.OK}, ""},
+		"lost, told first":   {pairRun{contender: short, in: after(8), held: "no", told: lost, unlocked: after(20), unlock: "lost", left: peers.OK}, ""},
+		"told later":         {pairRun{contender: short, in: after(5), held: "no", told: lost, unlocked: after(20), unlock: "lost", left: peers.OK}, "for 1.0 s"},
+		"never told":         {pairRun{contender: short, in: after(5), held: "no", unlocked: after(20), unlock: peers.OK, left: peers.OK}, "for 15.0 s"},
+		"valid all the same": {pairRun{contender: short, in: after(8), held: "yes", told: lost, unlocked: after(20), unlock: "lost", left: peers.OK}, "Remaining() > 0 of the first's hold said yes"},
 		"wedged":             {pairRun{contender: short, told: lost, unlocked: after(20), unlock: "lost"}, "wedged"},
-		"lost, unlock ok":    {pairRun{contender: short, in: after(8), held: "no", told: lost, unlocked: after(20), unlock: ok, left: ok}, "that was lost said ok"},
-		"kept, unlock not":   {pairRun{contender: short, in: after(20.1), unlocked: after(20), unlock: "timeout", left: ok}, "that was not lost said: timeout"},
-		"second's unlock":    {pairRun{contender: short, in: after(20.1), unlocked: after(20), unlock: ok, left: "lost"}, "second's hold said: lost"},
-		"lost in time":       {pairRun{contender: rides, in: after(8), held: "no", told: lost, unlocked: after(20), unlock: "lost", left: ok}, "outlives the fault"},
+		"lost, unlock ok":    {pairRun{contender: short, in: after(8), held: "no", told: lost, unlocked: after(20), unlock: peers.OK, left: peers.OK}, "that was lost said ok"},
+		"kept, unlock not":   {pairRun{contender: short, in: after(20.1), unlocked: after(20), unlock: "timeout", left: peers.OK}, "that was not lost said: timeout"},
+		"second's unlock":    {pairRun{contender: short, in: after(20.1), unlocked: after(20), unlock: peers.OK, left: "lost"}, "second's hold said: lost"},
+		"lost in time":       {pairRun{contender: rides, in: after(8), held: "no", told: lost, unlocked: after(20), unlock: "lost", left: peers.OK}, "outlives the fault"},
 	} {
 		test.run.struck = after(0)
-		got := test.run.broken()
+		_, got := test.run.judge()
 		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }
 
-// TestCutsPromises: broken names each promise that the figures break, and judgeCuts counts them.
-func TestCutsPromises(t *testing.T) {
+// TestJudgeCuts: each promise that clients' records break is named, and counted.
+func TestJudgeCuts(t *testing.T) {
+	const second = monotonic.Instant(time.Second)
 	for name, test := range map[string]struct {
-		run  cutsRun
-		want string
+		clients int // that come in, one each second
+		more    []*crew.Record
+		end     monotonic.Instant // in seconds
+		cells   string
+		want    string
 	}{
-		"kept":          {cutsRun{served: takers}, ""},
-		"wedged":        {cutsRun{served: takers - 1}, "only 16 of 17"},
-		"long pause":    {cutsRun{served: takers, pause: 7 * time.Second}, "no client came in for 7.0 s"},
-		"two at once":   {cutsRun{served: takers, doubles: 1}, "1 times while another was in"},
-		"lock failed":   {cutsRun{served: takers, failedLocks: 2}, "Lock failed 2 times"},
-		"unlock failed": {cutsRun{served: takers, failedUnlocks: 3}, "Unlock 3 times"},
+		"kept":          {takers, nil, takers, "[moves 1.0 s 0 0 0]", ""},
+		"wedged":        {takers - 1, nil, takers, "[**wedged**: 16 of 17 came in 1.0 s 0 0 0]", "only 16 of 17"},
+		"long pause":    {takers, nil, takers + 7, "[moves 7.0 s 0 0 0]", "no client came in for 7.0 s"},
+		"two at once":   {takers, []*crew.Record{turn("a", second/2, second+1)}, takers, "[moves 1.0 s 0 0 1]", "1 times while another was in"},
+		"lock failed":   {takers, []*crew.Record{crew.NewRecord(crew.OpTry, "4")}, takers, "[moves 1.0 s 1 0 0]", "Lock failed 1 times"},
+		"unlock failed": {takers, []*crew.Record{crew.NewRecord(crew.OpLeft, "4")}, takers, "[moves 1.0 s 0 1 0]", "Unlock 1 times"},
 	} {
-		got := test.run.broken()
-		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
+		var records []*crew.Record
+		for i := range test.clients {
+			at := monotonic.Instant(i+1) * second
+			records = append(records, turn(fmt.Sprint(i), at, at+second/4))
+		}
+		cells, got := judgeCuts(append(records, test.more...), second/4, second/4, test.end*second)
+		if test.want == "" && len(got) > 0 || test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) || fmt.Sprint(cells) != test.cells {
+			t.Errorf("%s: %q, want %q; %v, want %s", name, got, test.want, cells, test.cells)
 		}
 	}
-	turn := func(client string, in, out monotonic.Instant) *crew.Record {
-		return &crew.Record{Op: crew.OpGrant, Worker: client, Hold: client, Return: in, Claim: &monotonic.Claim{From: in, To: in, Until: out}}
-	}
-	got := judgeCuts([]*crew.Record{turn("1", 15, 21), turn("2", 20, 25), turn("3", 35, 39), crew.NewRecord(crew.OpTry, "4"), crew.NewRecord(crew.OpLeft, "4")}, 10, 18, 42)
-	if want := (cutsRun{served: 2, pause: 15, doubles: 1, failedLocks: 1, failedUnlocks: 1}); *got != want {
-		t.Errorf("%+v, want %+v", *got, want)
-	}
+}
+
+func turn(client string, in, out monotonic.Instant) *crew.Record {
+	return &crew.Record{Op: crew.OpGrant, Worker: client, Hold: client, Return: in, Claim: &monotonic.Claim{From: in, To: in, Until: out}}
 }
 
 // TestKillCaught: a lock whose sessions end with it is told to be Holdfast, and is caught: zk.Lock
@@ -79,18 +86,15 @@ func TestCutsPromises(t *testing.T) {
 func TestKillCaught(t *testing.T) {
 	t.Parallel()
 	zkserver.NeedReal(t)
-	wrong := contenders[2]
-	wrong.title = "Holdfast, but as zk.Lock"
-	const works = 10 * time.Second
-	quick := pairs("kill", "", works, func(ctx context.Context, holder *peers.Client, server string) error {
-		holder.Relay.Stall()                         // so that the second comes in before the first is told, also on a busy machine
-		time.AfterFunc(works/2, holder.Relay.Resume) // wall clock: so that the first is told while it works
-		return holder.Tap.Expire(ctx, server)
-	})
-	k := kind{play: func(ctx context.Context, r *run, _ []string) error {
-		return r.playScenarios(ctx, []contender{contenders[1], wrong}, []*scenario{quick})
+	wrong := peerOf(flapPeers, "zk.Lock")
+	wrong.name = "Holdfast, but as zk.Lock"
+	quick := scenario{"kill", "", pairHead, 10 * time.Second, func(ctx context.Context, t *trial, holder *peers.Client) error {
+		holder.Relay.Stall()                               // so that the second comes in before the first is told, also on a busy machine
+		time.AfterFunc(5*time.Second, holder.Relay.Resume) // wall clock: so that the first is told while it works
+		return holder.Tap.Expire(ctx, t.server)
 	}}
-	r, err := k.run(t.Context(), settings{"flaps", 0, time.Nanosecond, 1}, nil, t.Output())
+	k := kind{peers: []peer{flapPeers[1], wrong}, scenarios: []scenario{quick}}
+	r, err := k.run(t.Context(), settings{"flaps", 0, time.Nanosecond, 1}, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Compare shows what locks lose under the same faults: Holdfast's, zk.Lock of go-zookeeper, etcd's,
 // and those of Curator, kazoo and gocron; and shards, beside a list of members.
 //
-//	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3] [-peers holdfast,etcd] [-update]
+//	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3] [-update]
 //
 // It prints tables; README.md explains them. The exit status is 1 if Holdfast broke a promise, and 2
 // if the run could not be made or judged. Compare must run in the folder of its module.
@@ -10,7 +10,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/compare/ticks"
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/peers"
 )
@@ -32,45 +30,39 @@ const (
 	exitUnknown = 2
 )
 
-// kind is what is compared, and how.
+// kind is what is compared, and how: clients of all peers work under the same faults, or play scenarios.
 type kind struct {
 	name, title string
 	duration    time.Duration // default
 	servers     int           // default; ZooKeeper's, and etcd's
-	peers       []string      // all that can take part
-	// play runs the peers, and fills in the tables and the broken promises.
-	play func(ctx context.Context, r *run, peers []string) error
+	peers       []peer
+
+	clients int                                        // of each peer
+	work    func(ctx context.Context, w *worker) error // of a client, until ctx ends
+	faults  func(*faults)
+	// settled reports whether a system is ready for faults, if the period has not begun, or whether
+	// its clients may end. nil: it is.
+	settled func(s *system, p period) bool
+	head    []string
+	// judge returns a system's rows of the table, and what Holdfast would have broken.
+	judge func(s *system, p period) (rows [][]any, broken breaches)
+	grace time.Duration // of the locks whose servers' log is audited; 0: none is
+
+	scenarios []scenario
 }
 
 var kinds = []kind{
-	{"locks", "Locks under faults", time.Hour, 3, namesOf(lockPeers, func(p lockPeer) string { return p.name }), playLocks},
-	{"flaps", "Flaps", time.Second, 1, namesOf(contenders, func(c contender) string { return c.title }), playFlaps},
-	{"ticks", "A job each second", 10 * time.Minute, 1, namesOf(ticks.Groups, func(g ticks.Group) string { return g.Name }), playTicks},
-	{"shards", "256 shards of eight processes", 10 * time.Minute, 1, namesOf(shardPeers, func(p shardPeer) string { return p.name }), playShards},
-}
-
-func namesOf[T any](all []T, name func(T) string) (names []string) {
-	for _, one := range all {
-		names = append(names, name(one))
-	}
-	return names
+	{name: "locks", title: "Locks under faults", duration: time.Hour, servers: 3, peers: lockPeers,
+		clients: clients, work: takeLocks, faults: lockFaults, head: lockHead, judge: judgeLocks, grace: grace},
+	{name: "flaps", title: "Flaps", duration: time.Second, servers: 1, peers: flapPeers, scenarios: scenarios},
+	{name: "ticks", title: "A job each second", duration: 10 * time.Minute, servers: 1, peers: tickPeers,
+		clients: clients, work: runJob, faults: tickFaults, settled: caughtUp, head: tickHead, judge: judgeTicks},
+	{name: "shards", title: "256 shards of eight processes", duration: 10 * time.Minute, servers: 1, peers: shardPeers,
+		clients: processes, work: ownShards, faults: shardFaults, settled: even, head: shardHead, judge: judgeShards},
 }
 
 func kindIndex(name string) int {
 	return slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
-}
-
-// choose returns the peers of the kind that a list names. A name stands for all peers whose names
-// have it before the first comma. The empty list names all.
-func (k kind) choose(list string) (chosen []string, err error) {
-	short := func(name string) string { name, _, _ = strings.Cut(name, ","); return strings.ToLower(name) }
-	named := strings.Split(strings.ToLower(list), ",")
-	for _, name := range named {
-		if list != "" && !slices.ContainsFunc(k.peers, func(p string) bool { return short(p) == name }) {
-			return nil, fmt.Errorf("-peers: unknown peer %q of %s; there are %s", name, k.name, strings.Join(k.peers, "; "))
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(k.peers), func(p string) bool { return list != "" && !slices.Contains(named, short(p)) }), nil
 }
 
 func main() {
@@ -95,7 +87,6 @@ func command(ctx context.Context, args []string) int {
 	duration := flags.Duration("duration", 0, "for how long faults are made; 0: as the kind has it")
 	seed := flags.Uint64("seed", 0, "of all that is drawn; 0: a new one")
 	servers := flags.Int("servers", 0, "ZooKeeper servers; with one, only clients have faults; 0: as the kind has it")
-	list := flags.String("peers", "", "the peers that take part, comma separated `names`; empty: all")
 	update := flags.Bool("update", false, "write the result to "+resultsFile+" and "+page+" of the present folder")
 	if err := flags.Parse(args); err != nil {
 		return exitUnknown
@@ -110,21 +101,12 @@ func command(ctx context.Context, args []string) int {
 		return unknown(fmt.Errorf("-duration %v: must be at least a second", *duration))
 	case *servers != 0 && *servers != 1 && *servers != 3:
 		return unknown(fmt.Errorf("-servers %d: must be 1 or 3", *servers))
-	case *servers == 3 && *name == "flaps":
-		return unknown(errors.New("-servers 3: flaps has one server"))
 	}
 	k := kinds[i]
-	chosen, err := k.choose(*list)
-	if err != nil {
-		return unknown(err)
-	}
-	if *name != "flaps" { // nothing of flaps is drawn
+	if k.scenarios == nil { // nothing of flaps is drawn
 		*seed = cmp.Or(*seed, uint64(rand.Uint32()))
 	}
-	r, err := k.run(ctx, settings{k.name, *seed, cmp.Or(*duration, k.duration), cmp.Or(*servers, k.servers)}, chosen, os.Stdout)
-	if err == nil && !slices.ContainsFunc(chosen, ours) {
-		err = errors.New("no Holdfast took part: its promises were not put to the test")
-	}
+	r, err := k.run(ctx, settings{k.name, *seed, cmp.Or(*duration, k.duration), cmp.Or(*servers, k.servers)}, os.Stdout)
 	if err != nil {
 		return unknown(err)
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -48,34 +50,28 @@ func (t *table) add(cells ...any) {
 	t.Rows = append(t.Rows, row)
 }
 
-func (t table) write(b *strings.Builder) {
-	if t.Title != "" {
-		fmt.Fprintf(b, "\n%s\n", t.Title)
-	}
-	fmt.Fprintf(b, "\n| %s |\n%s|\n", strings.Join(t.Head, " | "), strings.Repeat("|---", len(t.Head)))
-	for _, row := range t.Rows {
-		fmt.Fprintf(b, "| %s |%s\n", strings.Join(row, " | "), strings.Repeat(" |", len(t.Head)-len(row)))
-	}
-	if t.After != "" {
-		fmt.Fprintf(b, "\n%s\n", t.After)
-	}
-}
-
 // text returns the results in Markdown.
 func text(results ...result) string {
 	var b strings.Builder
 	for _, r := range results {
 		fmt.Fprintf(&b, "\n### %s\n\n%s. %s", kinds[kindIndex(r.Kind)].title, r.By, r.Versions)
-		var faults []string
+		before := ". Faults: "
 		for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
-			faults = append(faults, fmt.Sprintf("%s %d×", name, r.Faults[name]))
-		}
-		if len(faults) > 0 {
-			fmt.Fprintf(&b, ". Faults: %s", strings.Join(faults, ", "))
+			fmt.Fprintf(&b, "%s%s %d×", before, name, r.Faults[name])
+			before = ", "
 		}
 		b.WriteString(".\n")
 		for _, t := range r.Tables {
-			t.write(&b)
+			if t.Title != "" {
+				fmt.Fprintf(&b, "\n%s\n", t.Title)
+			}
+			fmt.Fprintf(&b, "\n| %s |\n%s|\n", strings.Join(t.Head, " | "), strings.Repeat("|---", len(t.Head)))
+			for _, row := range t.Rows {
+				fmt.Fprintf(&b, "| %s |%s\n", strings.Join(row, " | "), strings.Repeat(" |", len(t.Head)-len(row)))
+			}
+			if t.After != "" {
+				fmt.Fprintf(&b, "\n%s\n", t.After)
+			}
 		}
 	}
 	return b.String()
@@ -106,20 +102,18 @@ func readResults(dir string) (all []result, err error) {
 	return all, nil
 }
 
-// publish writes a result to the folder's results.jsonl, instead of the one of the same kind, seed and
-// number of servers, and all results to README.md.
+// publish writes a result to the folder's results.jsonl, instead of the one of the same kind, number of
+// servers and seed, and all results to README.md.
 func publish(dir string, one result) error {
 	all, err := readResults(dir)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(r result) bool { return r.Kind == one.Kind && r.Seed == one.Seed && r.Servers == one.Servers })
-	if i >= 0 {
-		all[i] = one
-	} else {
-		all = append(all, one)
-		slices.SortStableFunc(all, func(a, b result) int { return kindIndex(a.Kind) - kindIndex(b.Kind) })
+	order := func(a, b result) int {
+		return cmp.Or(kindIndex(a.Kind)-kindIndex(b.Kind), a.Servers-b.Servers, cmp.Compare(a.Seed, b.Seed))
 	}
+	all = append(slices.DeleteFunc(all, func(r result) bool { return order(r, one) == 0 }), one)
+	slices.SortFunc(all, order)
 	var lines bytes.Buffer
 	for _, r := range all {
 		if err := json.NewEncoder(&lines).Encode(r); err != nil {
@@ -130,13 +124,11 @@ func publish(dir string, one result) error {
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(written), pageBegin)
-	_, after, end := strings.Cut(rest, pageEnd)
-	if !ok || !end {
+	before, rest, begins := strings.Cut(string(written), pageBegin)
+	_, after, ends := strings.Cut(rest, pageEnd)
+	if !begins || !ends {
 		return fmt.Errorf("%s: has no lines %q and %q", page, pageBegin, pageEnd)
 	}
-	if err := os.WriteFile(filepath.Join(dir, resultsFile), lines.Bytes(), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, page), []byte(before+pageBegin+text(all...)+"\n"+pageEnd+after), 0o644)
+	return errors.Join(os.WriteFile(filepath.Join(dir, resultsFile), lines.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(dir, page), []byte(before+pageBegin+text(all...)+"\n"+pageEnd+after), 0o644))
 }

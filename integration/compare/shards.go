@@ -1,13 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
 const (
@@ -15,46 +27,273 @@ const (
 	shards     = 256
 	shardTTL   = 10 * time.Second // also of the member list's sessions
 	shardGrace = time.Second
-	mostDown   = 2 // processes of a system that are killed or paused at once
 )
 
-// shardPeer is a way to share shards. work is that of a process, until ctx ends.
-type shardPeer struct {
-	name string
-	work func(w *shardWorker, ctx context.Context) error
+var shardPeers = []peer{
+	{name: holdfast, servers: syncing, own: (*worker).lockShards},
+	{name: "rendezvous hashing over a member list", servers: syncing, own: (*worker).memberList},
 }
 
-var shardPeers = []shardPeer{{holdfast, (*shardWorker).holdfast}, {"rendezvous hashing over a member list", (*shardWorker).memberList}}
+// Kinds of records of a process and a shard, or of a run of a job. A write has a claim if the shard was
+// surely owned after it.
+const (
+	opBegin = "begin" // the process begins to work on the shard, and writes
+	opWrite = "write"
+	opEnd   = "end" // it does not work on the shard any more
+)
 
-// playShards shares shards among the processes of each system. All systems share a ZooKeeper.
-func playShards(ctx context.Context, r *run, names []string) error {
-	var teams []*crew.Team
-	for _, name := range names {
-		teams = append(teams, r.add(name, nil))
+func ownShards(ctx context.Context, w *worker) error { return peerOf(shardPeers, w.System).own(w, ctx) }
+
+// workOn works on a shard until ctx ends: it writes once a second. owned is nil if it is not known for
+// how long the shard is owned.
+func (w *worker) workOn(ctx context.Context, index int, token string, owned interface{ Remaining() time.Duration }) {
+	note := func(op string) {
+		r := crew.Record{Op: op, Lock: strconv.Itoa(index), Token: token, Call: monotonic.Now()}
+		if owned != nil {
+			r.Claim = monotonic.Ask(owned)
+		}
+		w.note(r)
 	}
-	servers, err := r.shareZooKeeper(ctx)
+	note(opBegin)
+	for wait.Sleep(ctx, time.Second) == nil {
+		note(opWrite)
+	}
+	note(opEnd)
+}
+
+func (w *worker) lockShards(ctx context.Context) error {
+	locks, err := lock.Dial(ctx, w.Servers, lock.WithOwner(w.Worker), lock.WithTTL(shardTTL), lock.WithGrace(shardGrace), lock.WithSessionTimeout(shardTTL))
 	if err != nil {
 		return err
 	}
-	if err := wait.All(len(teams), func(i int) error { return r.start(teams[i], processes, servers) }); err != nil {
-		return err
-	}
-	even := func(t *crew.Team) bool { return uneven(t, monotonic.Now()) == "" }
-	p, err := r.torment(ctx, shardFaults, even, func(t *crew.Team, _ period) bool { return even(t) })
+	defer locks.Close()
+	return shard.Run(ctx, locks, "race", shards, func(ctx context.Context, s shard.Owned) error {
+		w.workOn(ctx, s.Index, s.Token().String(), s)
+		return nil
+	}, shard.Options{})
+}
+
+// members is the node below which the members are.
+const members = "/members"
+
+// memberList shares the shards as services do without locks: the owner of a shard is the member with
+// the highest hash of its name and the shard.
+func (w *worker) memberList(ctx context.Context) error {
+	z, events, err := zkserver.Connect(ctx, w.Servers, shardTTL, nil)
 	if err != nil {
 		return err
 	}
-	rows := table{Head: []string{fmt.Sprintf("%d shards, %d processes", shards, processes), "writes", "of a past owner: refused", "accepted", "refused in time",
-		"two owners, shard seconds", "none, shard seconds", "longest", "moves", "fullest of the mean"}}
-	for _, t := range teams {
-		l := judgeShards(t.History.All(), p.begun, p.ended)
-		rows.add(append([]any{t.Name}, l.cells()...)...)
-		if ours(t.Name) {
-			r.broken.add(l.inTime > 0 || l.accepted > 0, "%s: %d writes of owners were refused, and %d of past owners accepted", t.Name, l.inTime, l.accepted)
-			shares := uneven(t, p.settled) // then the processes give back their shards
-			r.broken.add(shares != "", "%s: at the end the shares are %s", t.Name, shares)
+	defer z.Close()
+	var stops [shards]context.CancelFunc // of those at work
+	var working sync.WaitGroup
+	defer working.Wait()
+	for ctx.Err() == nil {
+		list, changed, err := w.list(z)
+		var retry <-chan time.Time
+		if err != nil {
+			retry = time.After(200 * time.Millisecond)
+		}
+		for i := range stops {
+			if err != nil || (ownerOf(i, list) == w.Worker) == (stops[i] != nil) {
+				continue
+			}
+			if stop := stops[i]; stop != nil {
+				stop()
+				stops[i] = nil
+				continue
+			}
+			own, stop := context.WithCancel(ctx)
+			stops[i] = stop
+			working.Go(func() { w.workOn(own, i, "", nil) })
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-retry:
+		case <-events: // maybe of a new session, which has no node yet
 		}
 	}
-	r.Tables = []table{rows}
 	return nil
+}
+
+// list returns the members, this one included.
+func (w *worker) list(z *zk.Conn) ([]string, <-chan zk.Event, error) {
+	create := func(path string, flags int32) error {
+		if _, err := z.Create(path, nil, flags, zk.WorldACL(zk.PermAll)); err != zk.ErrNodeExists {
+			return err
+		}
+		return nil
+	}
+	if err := errors.Join(create(members, 0), create(members+"/"+w.Worker, zk.FlagEphemeral)); err != nil {
+		return nil, nil, err
+	}
+	list, _, changed, err := z.ChildrenW(members)
+	return list, changed, err
+}
+
+// ownerOf returns the owner of a shard by rendezvous hashing.
+func ownerOf(index int, list []string) string {
+	hash := func(member string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s", index, member))
+		return string(sum[:])
+	}
+	return slices.MaxFunc(list, func(a, b string) int { return cmp.Compare(hash(a), hash(b)) })
+}
+
+// even reports whether each shard has one owner, and Holdfast's processes have equal shares.
+func even(s *system, _ period) bool { return uneven(s, monotonic.Now()) == "" }
+
+// uneven tells the shares of a system's processes at a moment, if they are not even.
+func uneven(s *system, at monotonic.Instant) string {
+	atWork, own := judgeHistory(s.History.All(), at, at).shares()
+	wrong := len(slices.DeleteFunc(atWork, func(n int) bool { return n == 1 }))
+	if wrong == 0 && (!s.ours() || len(own) == processes && most(own) == shards/processes) {
+		return ""
+	}
+	return fmt.Sprintf("%v, and %d shards have no owner or several", own, wrong)
+}
+
+var shardHead = []string{fmt.Sprintf("%d shards, %d processes", shards, processes), "writes", "of a past owner: refused", "accepted", "refused in time",
+	"two owners, shard seconds", "none, shard seconds", "longest", "moves", "fullest of the mean"}
+
+func judgeShards(s *system, p period) (rows [][]any, broken breaches) {
+	l := judgeHistory(s.History.All(), p.begun, p.ended)
+	broken.add(l.inTime > 0 || l.accepted > 0, "%d writes of owners were refused, and %d of past owners accepted", l.inTime, l.accepted)
+	shares := uneven(s, p.settled) // then the processes give back their shards
+	broken.add(shares != "", "at the end the shares are %s", shares)
+	return [][]any{{s.Name, l.writes, l.refused, l.accepted, l.inTime, fmt.Sprintf("%.3f", l.double.Seconds()), fmt.Sprintf("%.1f", l.none.Seconds()),
+		fmt.Sprintf("%.1f s (%s)", l.longest.Seconds(), l.whose), l.moves, fmt.Sprintf("%.2f", l.fullness/time.Duration(p.ended-p.begun).Seconds())}}, broken
+}
+
+// shardFigures are what the history of a system shows, between two moments.
+type shardFigures struct {
+	writes   int
+	refused  int           // writes of a past owner that the store refuses by their tokens
+	accepted int           // writes of a past owner, while its successor works, that the store cannot refuse
+	inTime   int           // refused writes of a process that surely owned the shard
+	double   time.Duration // with two processes at work, summed over the shards
+	none     time.Duration // with none, summed over the shards
+	longest  time.Duration // the longest time without one, of any shard
+	whose    string        // the shard of longest, and its past owner
+	moves    int           // shards that went to another process
+}
+
+// ledger is what is known at a record of the history.
+type ledger struct {
+	shardFigures
+	from, to, now monotonic.Instant
+	shards        [shards]struct {
+		working map[string]bool
+		owner   string        // the process that began last
+		highest string        // token
+		none    time.Duration // for how long no process has been at work
+	}
+	stopped  map[string]bool
+	fullness float64 // seconds, each times the share of the process with the most shards, of the mean share
+}
+
+// judgeHistory returns what a history shows between two moments, and what is known at the second one. The
+// order of its writes in time is that of the store.
+func judgeHistory(records []*crew.Record, from, to monotonic.Instant) *ledger {
+	l := &ledger{from: from, to: to, stopped: map[string]bool{}}
+	for i := range l.shards {
+		l.shards[i].working = map[string]bool{}
+	}
+	for _, r := range slices.SortedStableFunc(slices.Values(records), func(a, b *crew.Record) int { return cmp.Compare(a.Call, b.Call) }) {
+		if r.Call > to {
+			break
+		}
+		l.pass(r.Call)
+		l.record(r)
+	}
+	l.pass(to)
+	return l
+}
+
+// shares counts the processes at work on each shard, and the shards of each process. A stopped process
+// does not work.
+func (l *ledger) shares() (atWork []int, own map[string]int) {
+	atWork, own = make([]int, shards), map[string]int{}
+	for i := range l.shards {
+		for process := range l.shards[i].working {
+			if !l.stopped[process] {
+				own[process]++
+				atWork[i]++
+			}
+		}
+	}
+	return atWork, own
+}
+
+// most returns the number of shards of the process with the most.
+func most(own map[string]int) int { return slices.Max(append(slices.Collect(maps.Values(own)), 0)) }
+
+// pass adds the time up to a moment.
+func (l *ledger) pass(at monotonic.Instant) {
+	since, until := max(l.now, l.from), min(at, l.to)
+	if l.now = max(l.now, at); until <= since {
+		return
+	}
+	atWork, own := l.shares()
+	d, all := time.Duration(until-since), 0
+	for i, n := range atWork {
+		s := &l.shards[i]
+		all += n
+		switch {
+		case n > 1:
+			l.double += d
+			fallthrough
+		case n == 1:
+			s.none = 0
+		case s.owner != "": // otherwise the race has not begun
+			l.none += d
+			if s.none += d; s.none > l.longest {
+				l.longest, l.whose = s.none, fmt.Sprintf("shard %d, after %s", i, s.owner)
+			}
+		}
+	}
+	if all > 0 {
+		l.fullness += d.Seconds() * float64(most(own)*len(own)) / float64(all)
+	}
+}
+
+// record adds a record.
+func (l *ledger) record(r *crew.Record) {
+	switch r.Op {
+	case crew.OpKilled, crew.OpStopped, crew.OpContinued:
+		l.stopped[r.Worker] = r.Op != crew.OpContinued
+		for i := range l.shards {
+			if r.Op == crew.OpKilled {
+				delete(l.shards[i].working, r.Worker)
+			}
+		}
+		return
+	}
+	i, err := strconv.Atoi(r.Lock)
+	if err != nil {
+		return // of no shard
+	}
+	within, s := l.now >= l.from && l.now < l.to, &l.shards[i]
+	switch r.Op {
+	case opEnd:
+		delete(s.working, r.Worker)
+		return
+	case opBegin:
+		if s.owner != r.Worker && within {
+			l.moves++
+		}
+		s.working[r.Worker], s.owner = true, r.Worker
+	}
+	if within {
+		l.writes++
+		switch {
+		case r.Token != "" && r.Token < s.highest:
+			if l.refused++; r.Claim != nil {
+				l.inTime++
+			}
+		case s.owner != r.Worker && s.working[s.owner] && !l.stopped[s.owner]:
+			l.accepted++
+		}
+	}
+	s.highest = max(s.highest, r.Token)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
-// TestJudgeShards: the numbers of short logs, with times in seconds.
-func TestJudgeShards(t *testing.T) {
+// TestJudgeHistory: the numbers of short logs, with times in seconds.
+func TestJudgeHistory(t *testing.T) {
 	for name, c := range map[string]struct {
 		log  string
 		want shardFigures
@@ -37,7 +37,7 @@ func TestJudgeShards(t *testing.T) {
 				}
 				records = append(records, &r)
 			}
-			j := judgeShards(records, 0, 10e9)
+			j := judgeHistory(records, 0, 10e9)
 			got := j.shardFigures
 			got.none, got.whose = 0, ""
 			if got != c.want {
@@ -58,7 +58,7 @@ func TestUneven(t *testing.T) {
 		"one has more":        {func(i int) int { return max(i, 1) % processes }, false},
 		"none and two owners": {func(i int) int { return i % processes }, false},
 	} {
-		team := &crew.Team{Name: holdfast}
+		team := &system{peer{name: holdfast}, new(crew.Team)}
 		for i := range shards {
 			r := crew.NewRecord(opBegin, crew.Name(c.owner(i), 1))
 			if r.Lock = strconv.Itoa(i); name == "none and two owners" && i == 0 {
@@ -72,24 +72,21 @@ func TestUneven(t *testing.T) {
 	}
 }
 
-// TestRendezvous: each shard has one owner, and few shards move if a member goes.
+// TestRendezvous: each shard has one owner, each member about as many, and only the shards of a member
+// that goes move.
 func TestRendezvous(t *testing.T) {
 	list := []string{"p0.1", "p1.1", "p2.1", "p3.1", "p4.1", "p5.1", "p6.1", "p7.1"}
-	owners := map[int]string{}
-	for _, member := range list {
-		mine := owned(list, member)
-		if len(mine) < 16 || len(mine) > 50 {
-			t.Errorf("%s has %d shards", member, len(mine))
-		}
-		for _, index := range mine {
-			owners[index] += member
+	own := map[string]int{}
+	for index := range shards {
+		owner := ownerOf(index, list)
+		own[owner]++
+		if next := ownerOf(index, list[1:]); next != owner && owner != list[0] {
+			t.Errorf("shard %d moves from %s to %s", index, owner, next)
 		}
 	}
-	for _, member := range list[1:] {
-		for _, index := range owned(list[1:], member) {
-			if owners[index] != member && owners[index] != list[0] {
-				t.Errorf("shard %d moves from %s to %s", index, owners[index], member)
-			}
+	for _, member := range list {
+		if own[member] < 16 || own[member] > 50 {
+			t.Errorf("%s has %d shards", member, own[member])
 		}
 	}
 }

@@ -2,153 +2,265 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/compare/ticks"
+	"github.com/go-co-op/gocron/v2"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/robfig/cron/v3"
+
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/integration/repeatable"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/schedule"
 )
 
-// playTicks runs the job of each group. All groups share a ZooKeeper and a Redis.
-func playTicks(ctx context.Context, r *run, names []string) error {
-	groups := map[string]ticks.Group{}
-	var teams []*crew.Team
-	locked := false // some take locks of Redis
-	for _, g := range ticks.Groups {
-		if slices.Contains(names, g.Name) {
-			groups[g.Name] = g
-			teams = append(teams, r.add(g.Name, nil))
-			locked = locked || g.Expiry > 0
+const (
+	interval = time.Second     // from a tick to the next one
+	mostOff  = 12 * time.Hour  // a wall clock is off at most
+	expiry   = 8 * time.Second // redsync's default
+	// tickTTL and tickGrace are those of package schedule's locks.
+	tickTTL, tickGrace = 5 * time.Second, time.Second
+)
+
+// job is how a peer runs a job that is due each second.
+type job struct {
+	Ours        bool // by package schedule, otherwise by gocron
+	AtLeastOnce bool
+	Off         bool          // the wall clocks are off
+	Lasts       time.Duration // duration of a run
+	Expiry      time.Duration // expiry of gocron's lock on Redis; 0: it takes none
+}
+
+var locking = &service{startRedis}
+
+// The tuned peers have two settings that help gocron. Lasts: a run takes half the interval, so late
+// replicas find the lock held. Expiry: the lock of a killed holder expires after one interval.
+var tickPeers = []peer{
+	{name: "Holdfast", servers: syncing, job: job{Ours: true, Off: true}},
+	{name: "Holdfast, 0.5 s runs", servers: syncing, job: job{Ours: true, Off: true, Lasts: interval / 2}},
+	{name: "Holdfast, AtLeastOnce, 0.5 s runs", servers: syncing, job: job{Ours: true, Off: true, AtLeastOnce: true, Lasts: interval / 2}},
+	{name: "gocron", servers: locking, job: job{Off: true, Expiry: expiry}},
+	{name: "gocron, tuned", servers: locking, job: job{Off: true, Lasts: interval / 2, Expiry: interval}},
+	{name: "gocron, clocks right", servers: locking, job: job{Expiry: expiry}},
+	{name: "gocron, tuned, clocks right", servers: locking, job: job{Lasts: interval / 2, Expiry: interval}},
+}
+
+// opUnfinished is a record of package schedule's report that a run was started and not finished. A run
+// has records of opBegin and opEnd.
+const opUnfinished = "unfinished"
+
+// runJob is the work of a replica.
+func runJob(ctx context.Context, w *worker) error {
+	note := func(op string, tick time.Time) { w.note(crew.Record{Op: op, Tick: tick.UnixNano()}) }
+	run := func(ctx context.Context, tick time.Time) error {
+		note(opBegin, tick)
+		err := wait.Sleep(ctx, w.Job.Lasts)
+		if err == nil {
+			note(opEnd, tick)
 		}
+		return err
 	}
-	zooKeeper, err := r.shareZooKeeper(ctx)
+	name := fmt.Sprintf("%x", w.System) // locks have no spaces and commas in their names
+	if !w.Job.Ours {
+		return w.gocron(ctx, name, func(ctx context.Context) error { return run(ctx, tickOf(time.Now(), w.Ahead)) })
+	}
+	locks, err := lock.Dial(ctx, w.Servers, lock.WithOwner(w.Worker),
+		lock.WithTTL(tickTTL), lock.WithGrace(tickGrace), lock.WithSessionTimeout(tickTTL-time.Second))
 	if err != nil {
 		return err
 	}
-	var redis string // address
-	if locked {
-		cluster, err := startRedis(ctx, r.dir)
-		if err != nil {
-			return err
+	defer locks.Close()
+	job, err := schedule.New(locks, name, cron.Every(interval), schedule.Options{AtLeastOnce: w.Job.AtLeastOnce, Report: func(run schedule.Run) {
+		if run.Outcome == schedule.Unfinished {
+			note(opUnfinished, run.Tick)
 		}
-		redis = r.add("Redis", cluster).Servers.Addrs()[0]
-	}
-	program, err := ticks.Build(ctx, r.dir)
+	}})
 	if err != nil {
 		return err
 	}
-	err = wait.All(len(teams), func(i int) error {
-		return teams[i].Start(crew.Places{N: clients, Command: func(index, life int, _ []string) (*exec.Cmd, error) {
-			own := ticks.Replica{Group: groups[teams[i].Name], Name: crew.Name(index, life), ZooKeeper: zooKeeper, Redis: redis}
-			if own.Group.Off { // each process has another offset; they are the same in all groups
-				own.Ahead = wait.Between(rand.New(rand.NewPCG(r.Seed+1, uint64(index)<<32|uint64(life))), -ticks.MostOff, ticks.MostOff)
-			}
-			return own.Command(program)
-		}})
-	})
+	return job.Run(ctx, func(ctx context.Context, turn *schedule.Turn) error { return run(ctx, turn.Tick) })
+}
+
+func (w *worker) gocron(ctx context.Context, name string, run func(context.Context) error) error {
+	var options []gocron.SchedulerOption
+	if w.Job.Expiry > 0 {
+		client := redis.NewClient(&redis.Options{Addr: w.Servers[0]})
+		defer client.Close()
+		options = append(options, gocron.WithDistributedLocker(redisLocker{redsync.New(goredis.NewPool(client)), w.Job.Expiry}))
+	}
+	scheduler, err := gocron.NewScheduler(options...)
 	if err != nil {
 		return err
 	}
-	epoch := time.Now().Add(-time.Duration(monotonic.Now()))
-	count := func(t *crew.Team, p period) figures {
-		first, last := epoch.Add(time.Duration(p.begun)).Truncate(ticks.Interval).Add(ticks.Interval), epoch.Add(time.Duration(p.ended)).Truncate(ticks.Interval)
-		return countTicks(t.History.All(), groups[t.Name], first, last, epoch)
-	}
-	p, err := r.torment(ctx, tickFaults, nil, func(t *crew.Team, p period) bool { return !groups[t.Name].Ours || !count(t, p).pending() })
-	if err != nil {
+	// A cron job is due at whole seconds, as gocron advises for replicas.
+	if _, err := scheduler.NewJob(gocron.CronJob("* * * * * *", true), gocron.NewTask(run), gocron.WithName(name)); err != nil {
 		return err
 	}
-	rows := table{Head: []string{"group", "ticks", "ran once", "ran twice or more", "interrupted, ran again", "interrupted", "missed", "over 1 s late", "latest"}}
-	for _, t := range teams {
-		f := count(t, p)
-		rows.add(f.cells()...)
-		if ours(t.Name) {
-			r.broken = append(r.broken, f.broken()...)
-		}
+	scheduler.Start()
+	<-ctx.Done()
+	return scheduler.Shutdown()
+}
+
+// redisLocker locks jobs of gocron as gocron-redis-lock v2 does with the options that its README
+// shows: it tries once to lock a mutex of redsync with the job's name.
+type redisLocker struct {
+	*redsync.Redsync
+	expiry time.Duration
+}
+
+func (l redisLocker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
+	m := l.NewMutex(job, redsync.WithTries(1), redsync.WithExpiry(l.expiry))
+	return redisLock{m}, m.LockContext(ctx)
+}
+
+type redisLock struct{ *redsync.Mutex }
+
+func (l redisLock) Unlock(ctx context.Context) error {
+	if held, err := l.UnlockContext(ctx); err != nil || !held {
+		return errors.Join(err, errors.New("the lock was not held any more"))
 	}
-	r.Tables = []table{rows}
 	return nil
 }
 
-// figures counts a group's ticks. Each tick is counted in exactly one of the fields up to missed.
-type figures struct {
-	group       string
-	atLeastOnce bool
-
-	once        int // ran once, to the end
-	twice       int // ran more than once
-	again       int // atLeastOnce: a run was interrupted, and a later one ended
-	interrupted int // a run began, but none ended
-	missed      int // no run began
-
-	late   int           // ran, but began more than an interval late
-	latest time.Duration // longest time from a tick to the beginning of its first run
+// tickOf returns the tick, in right time, to which a run at the time wall of a clock belongs. If the
+// clock is not off by whole seconds, its seconds begin at other moments than the ticks. So tickOf
+// returns the nearest tick. A timer may fire 100 ms early by the wall clock.
+func tickOf(wall time.Time, ahead time.Duration) time.Time {
+	return wall.Add(100 * time.Millisecond).Truncate(interval).Add(-ahead).Round(interval)
 }
 
-// pending reports whether some ticks may still run.
-func (n figures) pending() bool { return n.missed > 0 || n.atLeastOnce && n.interrupted > 0 }
+// wallEnv names the variable with the number of nanoseconds by which a client's wall clock is
+// ahead. Go programs do not use the C library's clock, so libfaketime does not help: the clients
+// are built with another time.Now.
+const wallEnv = "HOLDFAST_WALL_AHEAD"
 
-func (n figures) cells() []any {
-	again := "–"
-	if n.atLeastOnce {
-		again = fmt.Sprint(n.again)
+var wallAhead = []repeatable.Change{
+	{File: "time/zoneinfo.go", Old: "var utcLoc = ", New: `// wallAhead is by how much the wall clock is ahead.
+var wallAhead = func() Duration {
+	text, _ := syscall.Getenv("` + wallEnv + `")
+	n, _ := atoi(text) // 0 without the variable
+	return Duration(n)
+}()
+
+var utcLoc = `},
+	{File: "time/time.go", Old: "func Now() Time {\n", New: `func Now() Time {
+	t := rightNow().Add(wallAhead)
+	t.ext -= int64(wallAhead) // the monotonic clock is right
+	return t
+}
+
+func rightNow() Time {
+`},
+}
+
+// buildOff builds a program in dir, with a wall clock that can be off, and returns its path.
+func buildOff(ctx context.Context, dir, from string) (string, error) {
+	replace, err := repeatable.Changed(dir, wallAhead)
+	if err != nil {
+		return "", err
 	}
-	all := n.once + n.twice + n.again + n.interrupted + n.missed
-	return []any{n.group, all, n.once, n.twice, again, n.interrupted, n.missed, n.late, fmt.Sprintf("%.1f s", n.latest.Seconds())}
+	overlay, err := repeatable.Overlay(dir, replace)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "off")
+	out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", program, from).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the clients: %w\n%s", err, out)
+	}
+	return program, nil
 }
 
-func (n figures) broken() (b breaches) {
-	b.add(n.missed > 0, "%s: %d ticks were missed", n.group, n.missed)
-	b.add(n.twice > 0 && !n.atLeastOnce, "%s: %d ticks ran twice", n.group, n.twice)
-	b.add(n.interrupted > 0 && n.atLeastOnce, "%s: %d ticks were begun and never ended", n.group, n.interrupted)
-	return b
+// Outcomes of a tick, which are columns: each tick has exactly one.
+const (
+	once        = "ran once" // to the end
+	twice       = "ran twice or more"
+	again       = "interrupted, ran again" // at least once: a run was interrupted, and a later one ended
+	interrupted = "interrupted"            // a run began, but none ended
+	missed      = "missed"                 // no run began
+)
+
+// tally counts a peer's ticks.
+type tally struct {
+	ticks  map[string]int // by outcome
+	late   int            // ran, but began more than an interval late
+	latest time.Duration  // longest time from a tick to the beginning of its first run
 }
 
-// countTicks counts the ticks from first to last by a group's records. epoch is the time at which the
-// machine's monotonic clock was 0.
-func countTicks(records []*crew.Record, g ticks.Group, first, last, epoch time.Time) figures {
-	n := figures{group: g.Name, atLeastOnce: g.AtLeastOnce}
+// epoch is the time at which the machine's monotonic clock was 0.
+var epoch = time.Now().Add(-time.Duration(monotonic.Now()))
+
+// countTicks counts the ticks while there were faults.
+func countTicks(records []*crew.Record, atLeastOnce bool, p period) tally {
+	n := tally{ticks: map[string]int{}}
 	byTick := map[int64][]*crew.Record{}
 	for _, r := range records {
 		byTick[r.Tick] = append(byTick[r.Tick], r)
 	}
-	for tick := first; !tick.After(last); tick = tick.Add(ticks.Interval) {
-		var begun []time.Duration // after the tick
-		ended, told := 0, false   // told: package schedule reported that a run was started and not finished
+	at := func(i monotonic.Instant) time.Time { return epoch.Add(time.Duration(i)) }
+	for tick := at(p.begun).Truncate(interval).Add(interval); !tick.After(at(p.ended)); tick = tick.Add(interval) {
+		ops, late := map[string]int{}, time.Duration(math.MaxInt64)
 		for _, r := range byTick[tick.UnixNano()] {
-			switch r.Op {
-			case ticks.Begin:
-				begun = append(begun, epoch.Add(time.Duration(r.Call)).Sub(tick))
-			case ticks.End:
-				ended++
-			case ticks.Unfinished:
-				told = true
+			if ops[r.Op]++; r.Op == opBegin {
+				late = min(late, at(r.Call).Sub(tick))
 			}
 		}
+		begun, ended := ops[opBegin], ops[opEnd]
 		switch {
-		case ended > 1 || len(begun) > 1 && !g.AtLeastOnce:
-			n.twice++
-		case len(begun) > 1 && ended == 1:
-			n.again++
+		case ended > 1 || begun > 1 && !atLeastOnce:
+			n.ticks[twice]++
+		case begun > 1 && ended == 1:
+			n.ticks[again]++
 		case ended == 1:
-			n.once++
-		case len(begun) > 0 || told:
-			n.interrupted++
+			n.ticks[once]++
+		case begun+ops[opUnfinished] > 0:
+			n.ticks[interrupted]++
 		default:
-			n.missed++
+			n.ticks[missed]++
 		}
-		if len(begun) > 0 {
-			late := slices.Min(begun)
+		if begun > 0 {
 			n.latest = max(n.latest, late)
-			if late > ticks.Interval {
-				n.late++
-			}
+		}
+		if begun > 0 && late > interval {
+			n.late++
 		}
 	}
 	return n
+}
+
+// caughtUp reports whether no tick of Holdfast may still run.
+func caughtUp(s *system, p period) bool {
+	n := countTicks(s.History.All(), s.job.AtLeastOnce, p).ticks
+	return !s.job.Ours || n[missed] == 0 && !(s.job.AtLeastOnce && n[interrupted] > 0)
+}
+
+var tickHead = []string{"group", "ticks", once, twice, again, interrupted, missed, "over 1 s late", "latest"}
+
+func judgeTicks(s *system, p period) (rows [][]any, broken breaches) {
+	n := countTicks(s.History.All(), s.job.AtLeastOnce, p)
+	cells, all := []any{s.Name, 0}, 0
+	for _, outcome := range tickHead[2:7] {
+		cells = append(cells, n.ticks[outcome])
+		all += n.ticks[outcome]
+	}
+	if cells[1] = all; !s.job.AtLeastOnce {
+		cells[4] = "–"
+	}
+	return [][]any{append(cells, n.late, fmt.Sprintf("%.1f s", n.latest.Seconds()))}, n.broken(s.job.AtLeastOnce)
+}
+
+func (n tally) broken(atLeastOnce bool) (b breaches) {
+	b.add(n.ticks[missed] > 0, "%d ticks were missed", n.ticks[missed])
+	b.add(n.ticks[twice] > 0 && !atLeastOnce, "%d ticks ran twice", n.ticks[twice])
+	b.add(n.ticks[interrupted] > 0 && atLeastOnce, "%d ticks were begun and never ended", n.ticks[interrupted])
+	return b
 }

@@ -39,7 +39,7 @@ func TestPlague(t *testing.T) {
 			faults = append(faults, Together(name, one("first")(name), one("second")(name)))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		err := Plague(ctx, rand.New(rand.NewPCG(seed, 0)), faults, 0, time.Microsecond, func(f Fault, _, _ monotonic.Instant) {
+		err := Plague(ctx, seed, []Series{{0, time.Microsecond, faults}}, func(_ int, f Fault, _, _ monotonic.Instant) {
 			if made = append(made, f.Name); len(made) == 6 {
 				cancel()
 			}
@@ -68,15 +68,16 @@ func TestPlagueEnds(t *testing.T) {
 	mended := false
 	long := Break("long", time.Hour, time.Hour, func(context.Context, *rand.Rand) ([]int, error) { return []int{1}, nil },
 		Way[int]{Each(Always(func(int) { cancel() })), Each(Always(func(int) { mended = true }))})
-	if err := Plague(ctx, rand.New(rand.NewPCG(1, 0)), []Fault{long}, 0, 0, func(Fault, monotonic.Instant, monotonic.Instant) {}); err != nil || !mended {
+	if err := Plague(ctx, 1, []Series{{0, 0, []Fault{long}}}, func(int, Fault, monotonic.Instant, monotonic.Instant) {}); err != nil || !mended {
 		t.Errorf("%v, mended %v", err, mended)
 	}
 	why := errors.New("no leader")
 	fails := Break("fails", 0, 0, func(context.Context, *rand.Rand) ([]int, error) { return nil, why }, Way[int]{})
-	if err := Plague(t.Context(), rand.New(rand.NewPCG(1, 0)), []Fault{fails}, 0, 0, nil); !errors.Is(err, why) {
+	endless := Series{time.Hour, time.Hour, []Fault{long}} // ends with the other series
+	if err := Plague(t.Context(), 1, []Series{endless, {0, 0, []Fault{fails}}}, nil); !errors.Is(err, why) {
 		t.Errorf("%v", err)
 	}
-	if err := Plague(t.Context(), rand.New(rand.NewPCG(1, 0)), nil, 0, 0, nil); err != nil {
+	if err := Plague(t.Context(), 1, []Series{{}}, nil); err != nil {
 		t.Errorf("without faults: %v", err)
 	}
 }

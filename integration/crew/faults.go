@@ -53,19 +53,20 @@ var (
 // Stalled holds back what relays are to pass on, and delivers it later.
 var Stalled = Way[*zkserver.Relay]{Each(Always((*zkserver.Relay).Stall)), Each(Always((*zkserver.Relay).Resume))}
 
-// Servers are the ways to break a cluster's servers. ctx limits restarts.
-type Servers struct{ Killed, Paused, Parted, Restarted Way[int] }
-
-// ServerFaults returns the ways to break the servers of c.
-func ServerFaults(ctx context.Context, c Cluster) Servers {
-	restart := AtOnce(func(i int) error { return c.Restart(ctx, i) }) // each may wait for the others
-	return Servers{
-		Killed:    Way[int]{Each(c.Kill), restart},
-		Paused:    Way[int]{Each(c.Pause), Each(c.Resume)},
-		Parted:    Way[int]{Each(c.Part), Each(c.Heal)},
-		Restarted: Way[int]{func([]int) error { return nil }, restart},
-	}
+// Servers has the ways to break a cluster's servers. Ctx limits restarts.
+type Servers struct {
+	Cluster
+	Ctx context.Context
 }
+
+func (s Servers) restart() func([]int) error {
+	return AtOnce(func(i int) error { return s.Restart(s.Ctx, i) }) // each may wait for the others
+}
+
+func (s Servers) Killed() Way[int]    { return Way[int]{Each(s.Kill), s.restart()} }
+func (s Servers) Paused() Way[int]    { return Way[int]{Each(s.Pause), Each(s.Resume)} }
+func (s Servers) Parted() Way[int]    { return Way[int]{Each(s.Part), Each(s.Heal)} }
+func (s Servers) Restarted() Way[int] { return Way[int]{func([]int) error { return nil }, s.restart()} }
 
 // Ranked picks the servers of c at the indexes [from:to] of a list: the leader, then the others in
 // random order. If c has fewer, it picks those that there are.
@@ -121,25 +122,44 @@ func Together(name string, faults ...Fault) Fault {
 	}}
 }
 
-// Plague makes faults, one at a time, until ctx ends: all of them in random order, then all again in
-// another order. Before each fault it waits for a random time from least to most. It calls made
-// after each fault that happened as its name says. Without faults it returns at once.
-func Plague(ctx context.Context, r *rand.Rand, faults []Fault, least, most time.Duration, made func(f Fault, began, ended monotonic.Instant)) error {
-	for len(faults) > 0 {
-		for _, i := range r.Perm(len(faults)) {
-			if wait.Sleep(ctx, wait.Between(r, least, most)) != nil {
+// Series makes one fault at a time, with from Least to Most of quiet before each.
+type Series struct {
+	Least, Most time.Duration
+	Faults      []Fault
+}
+
+// Plague makes the faults of each series, until ctx ends: all of them in random order, then all again
+// in another order. Each series has a stream of the seed. Plague calls made after each fault that
+// happened as its name says, with the index of the series, also concurrently. A series without faults
+// ends at once, and an error ends all.
+func Plague(ctx context.Context, seed uint64, all []Series, made func(series int, f Fault, began, ended monotonic.Instant)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return wait.All(len(all), func(i int) error {
+		err := all[i].plague(ctx, rand.New(rand.NewPCG(seed, uint64(i))), func(f Fault, began, ended monotonic.Instant) { made(i, f, began, ended) })
+		if err != nil {
+			cancel()
+		}
+		return err
+	})
+}
+
+func (s Series) plague(ctx context.Context, r *rand.Rand, made func(f Fault, began, ended monotonic.Instant)) error {
+	for len(s.Faults) > 0 {
+		for _, i := range r.Perm(len(s.Faults)) {
+			if wait.Sleep(ctx, wait.Between(r, s.Least, s.Most)) != nil {
 				return nil
 			}
 			began := monotonic.Now()
-			done, err := faults[i].Do(ctx, r)
+			done, err := s.Faults[i].Do(ctx, r)
 			if err != nil {
 				if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 					return nil
 				}
-				return fmt.Errorf("%s: %w", faults[i].Name, err)
+				return fmt.Errorf("%s: %w", s.Faults[i].Name, err)
 			}
 			if done {
-				made(faults[i], began, monotonic.Now())
+				made(s.Faults[i], began, monotonic.Now())
 			}
 		}
 	}

@@ -196,6 +196,13 @@ func (c *Client) Resume() error {
 	return c.signal(syscall.SIGCONT)
 }
 
+// Signal sends the process a signal. It is no error if the process has ended.
+func (c *Client) Signal(s syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.signal(s)
+}
+
 func (c *Client) signal(s syscall.Signal) error {
 	if err := c.worker.Signal(s); !errors.Is(err, os.ErrProcessDone) {
 		return err

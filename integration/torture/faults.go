@@ -8,20 +8,9 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/judge"
-	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
-
-// plague makes faults of a victim until ctx ends, and records them.
-func (t *torture) plague(ctx context.Context, r *rand.Rand, victim string, faults []crew.Fault, least, most time.Duration) error {
-	for _, f := range faults {
-		t.planned.Store(f.Name, nil)
-	}
-	return crew.Plague(ctx, r, faults, least, most, func(f crew.Fault, began, ended monotonic.Instant) {
-		t.team.History.Add(&crew.Record{Op: crew.OpFault, Worker: victim, Call: began, Return: ended, Result: f.Name})
-	})
-}
 
 // clientFaults returns the faults of one worker. A fault that is worst for a holder waits until the
 // worker gets a lock, at most for aim.
@@ -57,7 +46,7 @@ func (t *torture) clientFaults(c *crew.Client) []crew.Fault {
 }
 
 func (t *torture) serverFaults() []crew.Fault {
-	servers := crew.ServerFaults(t.ctx, t.servers)
+	servers := crew.Servers{Cluster: t.servers, Ctx: t.ctx}
 	fault := func(name string, from, to int, least, most time.Duration, way crew.Way[int]) crew.Fault {
 		return crew.Break(name, least, most, crew.Ranked(t.servers, from, to), way)
 	}
@@ -66,9 +55,9 @@ func (t *torture) serverFaults() []crew.Fault {
 	var stopped []*crew.Client
 	withHolders := fault("", 0, 1, ttl, ttl+grace, crew.Way[int]{Damage: func(leader []int) error {
 		stopped = t.inside()
-		return errors.Join(crew.ClientPaused.Damage(stopped), servers.Killed.Damage(leader))
+		return errors.Join(crew.ClientPaused.Damage(stopped), servers.Killed().Damage(leader))
 	}, Mend: func(leader []int) error {
-		return errors.Join(servers.Killed.Mend(leader), crew.ClientPaused.Mend(stopped))
+		return errors.Join(servers.Killed().Mend(leader), crew.ClientPaused.Mend(stopped))
 	}})
 	const short = 500 * time.Millisecond
 	return []crew.Fault{
@@ -76,14 +65,14 @@ func (t *torture) serverFaults() []crew.Fault {
 			done, err := withHolders.Do(ctx, r)
 			return done && len(stopped) > 0, err
 		}},
-		fault("leader killed", 0, 1, short, 5*time.Second, servers.Killed),
-		fault("follower killed", 1, 2, short, 5*time.Second, servers.Killed),
-		fault("leader paused", 0, 1, short, 6*time.Second, servers.Paused),
-		fault("follower paused", 1, 2, short, 6*time.Second, servers.Paused),
-		fault("leader restarted", 0, 1, 0, time.Millisecond, servers.Restarted),
-		fault("quorum lost", 0, 2, 2*time.Second, 10*time.Second, servers.Killed),
-		fault("leader parted", 0, 1, time.Second, 8*time.Second, servers.Parted),
-		fault("follower parted", 1, 2, time.Second, 8*time.Second, servers.Parted),
+		fault("leader killed", 0, 1, short, 5*time.Second, servers.Killed()),
+		fault("follower killed", 1, 2, short, 5*time.Second, servers.Killed()),
+		fault("leader paused", 0, 1, short, 6*time.Second, servers.Paused()),
+		fault("follower paused", 1, 2, short, 6*time.Second, servers.Paused()),
+		fault("leader restarted", 0, 1, 0, time.Millisecond, servers.Restarted()),
+		fault("quorum lost", 0, 2, 2*time.Second, 10*time.Second, servers.Killed()),
+		fault("leader parted", 0, 1, time.Second, 8*time.Second, servers.Parted()),
+		fault("follower parted", 1, 2, time.Second, 8*time.Second, servers.Parted()),
 	}
 }
 

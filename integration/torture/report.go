@@ -76,10 +76,11 @@ func (t *torture) tellServers(r *report, diverged string) {
 	r.add("leaders", "%d changes%s", t.servers.Changes,
 		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.servers.Clocks != nil])
 	faults := map[string]int{} // the report also lists planned faults that never happened
-	t.planned.Range(func(name, _ any) bool {
-		faults[name.(string)] = 0
-		return true
-	})
+	for _, series := range t.series {
+		for _, f := range series.Faults {
+			faults[f.Name] = 0
+		}
+	}
 	for _, rec := range t.team.History.All() {
 		if rec.Op == crew.OpFault {
 			faults[rec.Result]++

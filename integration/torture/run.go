@@ -54,8 +54,7 @@ type torture struct {
 	team    crew.Team
 	logs    map[string][]byte // by file name; read at the end
 	void    string            // reason why the findings prove nothing; "": they count
-
-	planned sync.Map // the keys are the names of the planned faults
+	series  []crew.Series     // faults of the servers, and of each worker
 
 	stuck []string // workers that did not end in time
 	left  []string // nodes below the root at the end
@@ -258,14 +257,19 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 			}
 		})
 	}
-	try(func() error {
-		return t.plague(ctx, stream(t.seed, serverStream), "servers", t.serverFaults(), time.Second, 4*time.Second)
-	})
-	for i, c := range t.team.Clients {
-		try(func() error {
-			return t.plague(ctx, stream(t.seed, faultStream+i), fmt.Sprintf("w%d", i), t.clientFaults(c), time.Second, 12*time.Second)
-		})
+	t.series = []crew.Series{{Least: time.Second, Most: 4 * time.Second, Faults: t.serverFaults()}}
+	for _, c := range t.team.Clients {
+		t.series = append(t.series, crew.Series{Least: time.Second, Most: 12 * time.Second, Faults: t.clientFaults(c)})
 	}
+	try(func() error {
+		return crew.Plague(ctx, t.seed, t.series, func(i int, f crew.Fault, began, ended monotonic.Instant) {
+			victim := "servers"
+			if i > 0 {
+				victim = fmt.Sprintf("w%d", i-1)
+			}
+			t.team.History.Add(&crew.Record{Op: crew.OpFault, Worker: victim, Call: began, Return: ended, Result: f.Name})
+		})
+	})
 	try(func() error {
 		err := sweeper.Run(ctx)
 		if unconfirmed := (*lock.UnlockError)(nil); errors.As(err, &unconfirmed) {

@@ -41,13 +41,10 @@ var bases = []struct{ name, kind string }{
 // porcupine needs memory for the square of a history's operations.
 const lockSpan = 3 * time.Minute
 
-// Numbers of the streams of random numbers. Each use has its own stream, so that its numbers do not
-// depend on other uses.
+// Numbers of the streams of random numbers of tasks. The faults have streams of lower numbers.
 const (
-	serverStream = 0
-	faultStream  = 1 << 10 // plus the worker's number
-	taskStream   = 2 << 10 // plus the worker's number and lifeStream times its life
-	lifeStream   = 4 << 10 // see taskStream
+	taskStream = 2 << 10 // plus the worker's number and lifeStream times its life
+	lifeStream = 4 << 10
 )
 
 func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }

@@ -164,6 +164,18 @@ func Install(ctx context.Context, missing func() ([]string, error)) error {
 	return err
 }
 
+// Program returns the path of a program whose package has its name. It installs it as [Install] does.
+func Program(ctx context.Context, name string) (path string, err error) {
+	err = Install(ctx, func() ([]string, error) {
+		found, err := exec.LookPath(name)
+		if path = found; err != nil {
+			return []string{name}, nil
+		}
+		return nil, nil
+	})
+	return path, err
+}
+
 // install installs, as root and without questions, the packages that are still missing. Several
 // test binaries run at once, and the first one installs for all, under a file lock.
 func install(ctx context.Context, stillMissing func() ([]string, error)) error {

@@ -15,8 +15,8 @@ import (
 )
 
 // TestJudgeLock: a late write makes a set without a fence lose an update, and a fenced set refuses it.
-// judgeLock counts the lost update, and one by equal tokens; holds that overlap, and tokens that are the
-// same; and broken lists what Holdfast must not do: missing holds, too.
+// judgeLock counts the lost update, and one by equal tokens; and it counts and lists holds that overlap,
+// tokens that are the same, and missing holds.
 func TestJudgeLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps       []string
@@ -46,19 +46,28 @@ func TestJudgeLock(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		same = append(same, &crew.Record{Op: crew.OpGrant, Worker: name, Hold: name, Lock: fencedWorkload, Token: "1", Claim: &monotonic.Claim{To: 1, Until: 9}})
 	}
-	v := judgeLock(holdfast, fencedWorkload, same, 0, 1)
-	if v.overlaps != 1 || v.fenced != 1 || v.ops[crew.OpGrant] != 2 {
-		t.Errorf("two at once with one token: %+v", v)
+	cells, said := judgeLock(fencedWorkload, same, 0, 1)
+	if cells[1] != 2 || cells[2] != 1 || cells[7] != 1 {
+		t.Errorf("two at once with one token: %v", cells)
 	}
-	if said := v.broken(); len(said) != 3 || !strings.HasPrefix(said[1], "b was in with token 1 at 1") {
+	if len(said) != 2 || !strings.HasPrefix(said[0], "b was in with token 1 at 1") {
 		t.Errorf("%q", said)
 	}
-	if said := judgeLock(holdfast, lockWorkload, same, 0, 1).broken(); len(said) != 1 || said[0] != "Holdfast, lock: no client got the lock" {
+	if _, said := judgeLock(lockWorkload, same, 0, 1); len(said) != 1 || said[0] != "no client got the lock" {
 		t.Errorf("%q", said)
+	}
+	var lossy []*crew.Record
+	for i, step := range []string{"grant a", "grant b", "read a", "read b", "act b", "act a"} {
+		r := &crew.Record{Call: monotonic.Instant(i), Return: monotonic.Instant(i), Lock: lockSetWorkload}
+		fmt.Sscan(step, &r.Op, &r.Hold)
+		lossy = append(lossy, r)
+	}
+	if cells, said := judgeLock(lockSetWorkload, lossy, 0, 9); cells[5] != 2 || cells[6] != 1 || len(said) != 0 {
+		t.Errorf("a set without a fence: %v, %q", cells, said)
 	}
 }
 
-// TestClasses: classify returns an error's class. errors shows texts as "other".
+// TestClasses: classify returns an error's class. judgeLock shows texts as "other".
 func TestClasses(t *testing.T) {
 	for want, err := range map[string]error{
 		"": nil, crew.Expired: lock.ErrExpired, connError: &net.OpError{Op: "write", Err: io.ErrClosedPipe}, crew.GaveUp: fmt.Errorf("wait: %w", context.DeadlineExceeded),
@@ -72,7 +81,7 @@ func TestClasses(t *testing.T) {
 	for _, result := range []string{"no, 1", "no, 2", crew.GaveUp} {
 		failed = append(failed, &crew.Record{Op: crew.OpTry, Lock: lockWorkload, Result: result})
 	}
-	if got, want := judgeLock(etcd, lockWorkload, failed, 0, 1).errors(), "try: gave up 1×, try: other 2×"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	if got, _ := judgeLock(lockWorkload, failed, 0, 1); got[9] != "try: gave up 1×, try: other 2×" {
+		t.Errorf("%q", got)
 	}
 }

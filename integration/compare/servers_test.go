@@ -27,7 +27,7 @@ func TestEtcdCluster(t *testing.T) {
 	}
 	leads := func(want func(i int, leader, own uint64) bool) func() (bool, error) {
 		return func() (bool, error) {
-			for i := range c.members {
+			for i := range c.Given {
 				s, err := c.status(t.Context(), i)
 				if err != nil || !want(i, s.Leader, s.Header.MemberId) {
 					return false, nil
