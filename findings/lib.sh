@@ -43,7 +43,7 @@ build() {
 	(
 		cd "$work/go"
 		export GOWORK=off GOFLAGS=-modcacherw
-		go mod init finding && go get "$@" && go build -o "$work/program" .
+		go mod init finding && go get "$@" && go build -o "$work/program" . || exit
 		for m; do [[ "$(go list -m "${m%@*}")" == "${m/@/ }" ]]; done
 	) >"$work/build.log" 2>&1 || cannot "$(tail -5 "$work/build.log")"
 }
@@ -93,9 +93,11 @@ configure() {
 	printf '%s\n' "dataDir=$work/data" "clientPort=$port" clientPortAddress=127.0.0.1 tickTime=500 admin.enableServer=false '4lw.commands.whitelist=*' "$@" >"$work/zoo.cfg"
 }
 
+jvm=(java -Xmx160m -XX:+UseSerialGC -XX:TieredStopAtLevel=1)
+
 # start [-Dname=value...] starts the server in $home, and waits until it serves.
 start() {
-	java -Xmx160m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "$@" -cp "$home/*:$home/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
+	"${jvm[@]}" "$@" -cp "$home/*:$home/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
 	server=$!
 	pids+=("$server")
 	for ((i = 0; i < 600; i++)); do
@@ -153,4 +155,48 @@ etcd() {
 		sleep 0.2
 	done
 	cannot "etcd does not answer: $(tail -3 "$work/etcd.log")"
+}
+
+# compile JARS compiles the Java class Program on standard input, with a class path of jars.
+compile() {
+	command -v javac >/dev/null || cannot "no javac on the PATH"
+	classes=$work/classes:$1
+	mkdir -p "$work/classes"
+	cat >"$work/Program.java"
+	javac -cp "$classes" -d "$work/classes" "$work/Program.java" >"$work/build.log" 2>&1 || cannot "$(tail -5 "$work/build.log")"
+}
+
+# compile_curator compiles a program as compile does, with Curator 5.4.0 of Debian bookworm and the ZooKeeper in $home.
+compile_curator() {
+	debian bookworm libcurator-{client,framework,recipes}-java=5.4.0-3 libguava-java=31.1-1
+	compile "$home/*:$home/lib/*:$work/root/usr/share/java/*"
+}
+
+# follow ARGUMENT... starts the compiled program; hear [N] prints its next line, or N lines.
+follow() {
+	exec 4< <(exec "${jvm[@]}" -cp "$classes" Program "$@" 2>>"$work/program.log")
+	program=$!
+	pids+=("$program")
+}
+
+hear() {
+	local line
+	for ((i = 0; i < ${1:-1}; i++)); do
+		read -r -t 90 line <&4 || cannot "the program says no more: $(tail -5 "$work/program.log")"
+		echo "$line"
+	done
+}
+
+# meanwhile ARGUMENT... has the stopped server serve on another port, which clients do not know, for one run of the
+# compiled program with these arguments. Then it starts the server on its own port again.
+meanwhile() {
+	local own=$port
+	port=$(free_port)
+	sed -i "s/^clientPort=.*/clientPort=$port/" "$work/zoo.cfg"
+	start
+	"${jvm[@]}" -cp "$classes" Program "127.0.0.1:$port" "$@" >>"$work/meanwhile.log" 2>&1 || cannot "$(tail -5 "$work/meanwhile.log")"
+	stop
+	port=$own
+	sed -i "s/^clientPort=.*/clientPort=$port/" "$work/zoo.cfg"
+	start
 }
