@@ -20,6 +20,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -52,9 +53,7 @@ func checkError(t *testing.T, err error, denied bool, says ...string) {
 func file(t testing.TB, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -62,20 +61,14 @@ func file(t testing.TB, name, content string) string {
 func service(t testing.TB) (*ticket, *keytab.Keytab) {
 	t.Helper()
 	client, err := parsePrincipal("svc", "EXAMPLE.COM")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	server := principal{types.NewPrincipalName(3, "zookeeper/localhost"), "EXAMPLE.COM"}
 	keys := keytab.New()
-	if err := keys.AddEntry("zookeeper/localhost", server.realm, "password", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, keys.AddEntry("zookeeper/localhost", server.realm, "password", time.Now(), 1, etypeID.AES256_CTS_HMAC_SHA1_96))
 	now := time.Now().UTC().Truncate(time.Second)
 	tk, key, err := messages.NewTicket(client.name, client.realm, server.name, server.realm, types.NewKrbFlags(), keys,
 		etypeID.AES256_CTS_HMAC_SHA1_96, 1, now, now, now.Add(time.Hour), now.Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return &ticket{Ticket: tk, client: client, service: server, key: key, start: now, end: now.Add(time.Hour)}, keys
 }
 
@@ -99,9 +92,7 @@ func TestExchange(t *testing.T) {
 			a := &acceptor{keys: keys, subkey: true, offer: noLayer | 2 | 4}
 			test.change(a)
 			e, err := newExchange(tk)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			switch err := a.run(e); {
 			case test.refuse == "" && (err != nil || a.client != "svc@EXAMPLE.COM"):
 				t.Errorf("authenticated as %q, %v", a.client, err)
@@ -123,9 +114,7 @@ func TestDamagedTokens(t *testing.T) {
 		} {
 			for at := 0; ; at++ {
 				e, err := newExchange(tk)
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				d := &damaging{exchange: e, step: step, at: at, damage: damage}
 				err = (&acceptor{keys: keys, subkey: true, offer: noLayer | 2 | 4}).run(d)
 				if d.over {
@@ -167,21 +156,13 @@ func (d *damaging) Next(token []byte) ([]byte, error) {
 func TestServerRefuses(t *testing.T) {
 	tk, _ := service(t)
 	e, err := newExchange(tk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Next(nil); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
+	iferr.Fatal(t, iferr.Of(e.Next(nil)))
 	refused := messages.NewKRBError(tk.service.name, tk.service.realm, errorcode.KRB_AP_ERR_MODIFIED, "")
 	b, err := marshal(refused, asnAppTag.KRBError)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	token, err := framed(tokenError, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	_, err = e.Next(token)
 	checkError(t, err, true, "zookeeper/localhost@EXAMPLE.COM as svc@EXAMPLE.COM", "the server refuses the ticket", "KRB_AP_ERR_MODIFIED")
 }
@@ -195,9 +176,7 @@ func FuzzNext(f *testing.F) {
 	f.Add([]byte{5, 4, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 7}, 2)
 	f.Fuzz(func(t *testing.T, token []byte, step int) {
 		e, err := newExchange(tk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		e.step = 1 + step&1
 		if got, err := e.Next(token); err == nil {
 			t.Errorf("step %d accepts %x, and answers %x", e.step, token, got)
@@ -213,9 +192,7 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := file(t, "file", string(data))
 		client, err := parsePrincipal("svc", "EXAMPLE.COM")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		_, _ = readKeytab(path, client)
 		_, _ = readCache(path, "", "")
 		_, _ = readConf(path)

@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/kdc"
 	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/wait"
@@ -51,9 +52,7 @@ func (r *realm) config() Config { return Config{Principal: "svc", Keytab: r.keyt
 func mechanism(t *testing.T, cfg Config) *Mechanism {
 	t.Helper()
 	m, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return m
 }
 
@@ -66,9 +65,7 @@ func (r *realm) authenticate(m *Mechanism) (client string, end time.Time) {
 		r.t.Fatalf("%v\n%s", err, r.Log())
 	}
 	a := newAcceptor(r.t, r.service)
-	if err := a.run(e); err != nil {
-		r.t.Fatal(err)
-	}
+	iferr.Fatal(r.t, a.run(e))
 	return a.client, e.Expires()
 }
 
@@ -132,9 +129,7 @@ func TestKeytab(t *testing.T) {
 	if _, err := m.Start(t.Context(), server); err == nil || errors.Is(err, lock.ErrDenied) {
 		t.Errorf("with an expired ticket, while the KDC is down: %v", err)
 	}
-	if err := r.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, r.Start(t.Context()))
 	r.authenticate(m)
 	count(3)
 }
@@ -147,9 +142,7 @@ func TestNewKeytab(t *testing.T) {
 	r.authenticate(m)
 	r.Admin(t, "cpw -randkey svc")
 	age(m, 13*time.Hour)
-	if err := os.Rename(r.Keytab(t, "svc"), r.keytab); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Rename(r.Keytab(t, "svc"), r.keytab))
 	_, end := r.authenticate(m)
 	if time.Until(end) < 20*time.Hour {
 		t.Errorf("a ticket until %v", end)
@@ -181,9 +174,7 @@ func TestCache(t *testing.T) {
 	if _, end := r.authenticate(m); time.Until(end) < 50*time.Minute {
 		t.Errorf("after kinit: a ticket until %v", end)
 	}
-	if err := os.Truncate(cache, 40); err != nil { // while kinit writes it
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Truncate(cache, 40)) // while kinit writes it
 	r.authenticate(m)
 	r.Kinit(t, "other", r.Keytab(t, "other"), cache)
 	if client, _ := r.authenticate(m); client != "other@"+r.Realm {
@@ -209,9 +200,7 @@ func TestShortTickets(t *testing.T) {
 		end = next
 		return r.issued("AS_REQ") >= 5, nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, err)
 }
 
 // TestSharedMechanism: clients that use a mechanism at the same time log in once. A Start that
@@ -226,9 +215,7 @@ func TestSharedMechanism(t *testing.T) {
 			if err == nil {
 				err = newAcceptor(t, r.service).run(e)
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, err)
 		})
 	}
 	all.Wait()
@@ -271,12 +258,8 @@ func TestOtherRealm(t *testing.T) {
 	}
 	authenticate(conf(".away.org = AWAY.ORG"))
 	home.Stop()
-	if err := os.WriteFile(home.Conf, []byte(conf(".away.org = AWAY.ORG")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := home.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(home.Conf, []byte(conf(".away.org = AWAY.ORG")), 0o600))
+	iferr.Fatal(t, home.Start(t.Context()))
 	authenticate(conf(""))
 }
 
@@ -299,14 +282,10 @@ func TestErrors(t *testing.T) {
 	cache := filepath.Join(dir, "cache")
 	r.Kinit(t, "svc", r.keytab, cache)
 	torn, err := os.ReadFile(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	expired := filepath.Join(dir, "expired")
 	r.Kinit(t, "svc", r.keytab, expired, "-l", "1s")
-	if err := wait.Sleep(t.Context(), time.Second); err != nil { // the ticket expires after a second
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, wait.Sleep(t.Context(), time.Second)) // the ticket expires after a second
 	silent := localhost.Silent(t)
 	conf := func(text string) string { return file(t, "krb5.conf", text) }
 	realmAt := func(kdc string) string {
@@ -410,13 +389,9 @@ func TestSkew(t *testing.T) {
 func TestKDCByDNS(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	_, port, err := net.SplitHostPort(r.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer func(old func(context.Context, string, string, string) (string, []*net.SRV, error)) { lookupSRV = old }(lookupSRV)
 	lookupSRV = func(_ context.Context, service, proto, name string) (string, []*net.SRV, error) {
 		if service != "kerberos" || proto != "tcp" || name != r.Realm {
@@ -439,9 +414,7 @@ func TestSecondKDC(t *testing.T) {
 	cfg.Krb5Conf = file(t, "krb5.conf", fmt.Sprintf("[libdefaults]\ndefault_realm = %s\n[realms]\n%[1]s = {\nkdc = 127.0.0.1:1\nkdc = %s\nkdc = %s\n}\n", r.Realm, localhost.Silent(t), r.Addr))
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second) // wall clock: the KDC is silent
 	defer cancel()
-	if _, err := mechanism(t, cfg).Start(ctx, server); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, iferr.Of(mechanism(t, cfg).Start(ctx, server)))
 }
 
 // TestContext: a login ends with its context, although the KDC does not answer.
@@ -449,9 +422,7 @@ func TestContext(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	cfg := r.config()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer l.Close()
 	cfg.Krb5Conf = file(t, "krb5.conf", fmt.Sprintf("[libdefaults]\ndefault_realm = %s\n[realms]\n%[1]s = {\nkdc = %s\n}\n", r.Realm, l.Addr()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -486,9 +457,7 @@ func TestInvalid(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", cfg, err, name)
 		}
 	}
-	if _, err := New(Config{Principal: "a/b", Keytab: "file"}); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, iferr.Of(New(Config{Principal: "a/b", Keytab: "file"})))
 }
 
 // TestIncludes: krb5.conf may include files and folders, as those of Linux distributions do, and may
@@ -497,9 +466,7 @@ func TestIncludes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("10-realms", "[realms]\n A.ORG = {\n  kdc = a:88\n }\n")
 	write("20.conf", "[domain_realm]\n .b.org = B.ORG\n[realms]\n B.ORG = {\n  kdc = b\n  kdc = [::1]\n  kdc = [::1]:89\n  auth_to_local = DEFAULT\n }\n")
@@ -507,9 +474,7 @@ func TestIncludes(t *testing.T) {
 	write("README.txt", "[realms]\n broken")
 	conf := file(t, "krb5.conf", "# comment\nincludedir "+dir+"\nincludedir "+dir+"/missing\n[libdefaults]\n dns_canonicalize_hostname = fallback\n default_realm = A.ORG\n[logging]\n default = FILE:/x\n[realms]\n C.ORG = {\n  kdc = c\n }\n")
 	env, err := readConf(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if env.realm() != "A.ORG" || len(env.Realms) != 3 || env.service("zookeeper", "zk.b.org", "A.ORG").String() != "zookeeper/zk.b.org@B.ORG" || !env.LibDefaults.DNSLookupKDC {
 		t.Errorf("%+v", env.Config)
 	}
@@ -518,7 +483,5 @@ func TestIncludes(t *testing.T) {
 	}
 	loop := filepath.Join(dir, "30-loop")
 	write("30-loop", "include "+loop+"\n")
-	if _, err := readConf(conf); err != nil { // the loop of includes ends
-		t.Error(err)
-	}
+	iferr.Error(t, iferr.Of(readConf(conf))) // the loop of includes ends
 }

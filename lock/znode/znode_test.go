@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"pgregory.net/rapid"
 )
@@ -372,14 +373,10 @@ func TestGolden(t *testing.T) {
 	check := func(file string, got []byte) []byte {
 		path := filepath.Join("testdata", file)
 		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, os.WriteFile(path, got, 0o644))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s:\ngot  %s\nwant %s", file, got, want)
 		}
@@ -553,9 +550,7 @@ func TestRecordRoundTrips(t *testing.T) {
 }
 
 func TestCheckOwnerAndMetadata(t *testing.T) {
-	if err := errors.Join(znode.CheckOwner("shop"), znode.CheckMetadata(nil), znode.CheckMetadata(map[string]string{"a": ""})); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, errors.Join(znode.CheckOwner("shop"), znode.CheckMetadata(nil), znode.CheckMetadata(map[string]string{"a": ""})))
 	for owner, rule := range map[string]string{"": "empty", "\xff": "UTF-8", strings.Repeat("x", 257): "at most 256"} {
 		if err := znode.CheckOwner(owner); err == nil || !strings.Contains(err.Error(), rule) {
 			t.Errorf("CheckOwner(%q) = %v, want %q", owner, err, rule)
@@ -648,9 +643,7 @@ func TestEncodeIsJSON(t *testing.T) {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
-		if err := e.Encode(v); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, e.Encode(v))
 		return strings.TrimSuffix(b.String(), "\n")
 	}
 	words := []string{"", "a", "shop-7f9c", `"`, `\`, "<&>", "é", "\x00", "\x7f", "\u2028", "a\tb", strings.Repeat("x", 300)}

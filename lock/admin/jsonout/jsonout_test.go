@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 type embedded struct{ Names []string }
@@ -28,9 +30,7 @@ func TestNoNull(t *testing.T) {
 	inner := &document{Lists: [][]int{nil, {1}}, Map: map[string][]string{"a": nil}, Any: []*document{}}
 	doc := document{Inner: inner, Any: []string(nil)}
 	var b strings.Builder
-	if err := Line(&b, doc, true); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, Line(&b, doc, true))
 	const want = `{"Names":[],"Time":"0001-01-01T00:00:00Z","Lists":[],"Map":{},"Any":[],` +
 		`"Inner":{"Names":[],"Time":"0001-01-01T00:00:00Z","Lists":[[],[1]],"Map":{"a":[]},"Any":[],"Fixed":[[]]},"Fixed":[[]]}` + "\n"
 	if b.String() != want {
@@ -56,8 +56,6 @@ func TestOnlyHere(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	_ "time/tzdata" // for machines without zones
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 var all = flag.Bool("zones", false, "check all time zones over six years, instead of a sample around their changes")
@@ -65,13 +67,9 @@ func TestExact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			zone, err := time.LoadLocation(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			for _, span := range spans(zone) {
-				if err := check(zone, span[0], span[1]); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, check(zone, span[0], span[1]))
 			}
 		})
 	}
@@ -113,13 +111,9 @@ func zones(t *testing.T) []string {
 		return sample
 	}
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	file, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer file.Close()
 	var names []string
 	seen := map[uint32]bool{} // most zones are links to others
@@ -140,9 +134,7 @@ func TestMissedByCron(t *testing.T) {
 		{"CRON_TZ=Australia/Lord_Howe 0 3 * * *", "2026-10-03T00:00:00Z", "2026-10-03T16:00:00Z"},
 	} {
 		s, err := cron.ParseStandard(c.schedule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		after, _ := time.Parse(time.RFC3339, c.after)
 		if got := Exact(s).Next(after).UTC().Format(time.RFC3339); got != c.want {
 			t.Errorf("%s after %s: %s, want %s", c.schedule, c.after, got, c.want)
@@ -154,9 +146,7 @@ func TestMissedByCron(t *testing.T) {
 // For cron(8) a field that begins with a star means both.
 func TestDayFields(t *testing.T) {
 	s, err := cron.ParseStandard("0 0 */2 * MON")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	at := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC) // a Monday
 	for _, day := range []int{3, 5, 7, 8, 9, 11} {
 		if at = Exact(s).Next(at); at.Day() != day {
@@ -172,9 +162,7 @@ func TestExactLeavesOthers(t *testing.T) {
 		t.Error("an interval was replaced")
 	}
 	daily, err := cron.ParseStandard("@daily")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, zone := range []*time.Location{time.UTC, time.FixedZone("x", 5400)} {
 		if got := Exact(daily).Next(time.Date(2026, 1, 1, 12, 0, 0, 5, zone)); !got.Equal(time.Date(2026, 1, 2, 0, 0, 0, 0, zone)) || got.Location() != zone {
 			t.Errorf("%v: %v", zone, got)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/internal/simtest"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -46,9 +47,7 @@ func (w world) clock(label string, servers ...string) *Clock {
 func (w world) sampled(label string, servers ...string) *Clock {
 	w.Helper()
 	c := w.clock(label, servers...)
-	if err := c.Sample(w.Ctx); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, c.Sample(w.Ctx))
 	return c
 }
 
@@ -61,9 +60,7 @@ func (w world) writes(label string) int {
 // prove proves that a write is from before the epoch. An error fails the test.
 func (w world) prove(c *Clock) {
 	w.Helper()
-	if err := c.Prove(w.Ctx, c.Now(), 1); err != nil {
-		w.Error(err)
-	}
+	iferr.Error(w, c.Prove(w.Ctx, c.Now(), 1))
 }
 
 // marked checks that the clock has read its mark. If since is not 0, it also checks that the clock
@@ -89,9 +86,7 @@ func (w world) elect() {
 	w.Helper()
 	old := w.StopLeader()
 	w.Until("there is a leader", func() bool { return w.Leader() != "" })
-	if err := w.Start(old); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, w.Start(old))
 	time.Sleep(time.Second)
 }
 
@@ -102,9 +97,7 @@ func TestSample(t *testing.T) {
 			t.Error("knows the time without a sample")
 		}
 		time.Sleep(time.Second)
-		if err := c.Sample(w.Ctx); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, c.Sample(w.Ctx))
 		now, real := c.Now(), w.Wall()
 		if real < now.Lower || real > now.Upper || now.Upper-now.Lower > 2*ms || now.Marked {
 			t.Errorf("the leader's clock shows %v, and is thought to be in %+v", real, now)
@@ -187,12 +180,8 @@ func TestSampleFails(t *testing.T) {
 func (w world) setACL(path string, perms int32) {
 	w.Helper()
 	z, events, err := zk.Connect(w.Servers(), simtest.SessionTimeout, zk.WithDialer(w.Dialer("admin")), zk.WithLogInfo(false))
-	if err != nil {
-		w.Fatal(err)
-	}
-	if _, err := z.SetACL(path, zk.WorldACL(perms), -1); err != nil {
-		w.Error(err)
-	}
+	iferr.Fatal(w, err)
+	iferr.Error(w, iferr.Of(z.SetACL(path, zk.WorldACL(perms), -1)))
 	z.Close()
 	for range events { // until its goroutines have ended
 	}
@@ -212,9 +201,7 @@ func TestManyShareOneRequest(t *testing.T) {
 			var all sync.WaitGroup
 			for range 50 {
 				all.Go(func() {
-					if err := c.Prove(w.Ctx, knew, mzxid); err != nil {
-						t.Error(err)
-					}
+					iferr.Error(t, c.Prove(w.Ctx, knew, mzxid))
 				})
 			}
 			all.Wait()
@@ -246,9 +233,7 @@ func TestProveEndsWithItsContext(t *testing.T) {
 		if err := c.Prove(ctx, znode.Now{}, 1); !errors.Is(err, context.DeadlineExceeded) || w.Mono()-begun != time.Second {
 			t.Errorf("after %v: %v", w.Mono()-begun, err)
 		}
-		if err := <-asked; err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, <-asked)
 	})
 }
 
@@ -276,9 +261,7 @@ func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 			}
 			w.elect()
 			for _, c := range clocks {
-				if err := c.Sample(w.Ctx); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, c.Sample(w.Ctx))
 				if c.Now().Marked {
 					t.Error("a new epoch is marked from the start")
 				}
@@ -341,9 +324,7 @@ func TestMarkThatIsDenied(t *testing.T) {
 				c := w.sampled("a")
 				first := c.Now()
 				if deny(w); name == "to write" {
-					if err := c.Sample(w.Ctx); err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, c.Sample(w.Ctx))
 					first = c.Now()
 				}
 				w.prove(c)
@@ -367,15 +348,11 @@ func TestMarkAtALaggingServer(t *testing.T) {
 			if epochs > 0 {
 				w.prove(other)
 				w.elect()
-				if err := other.Sample(w.Ctx); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, other.Sample(w.Ctx))
 			}
 			follower := slices.DeleteFunc(w.Servers(), func(s string) bool { return s == w.Leader() })[0]
 			c := w.sampled("a", follower)
-			if err := w.Lag(follower, 2*time.Second); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, w.Lag(follower, 2*time.Second))
 			w.prove(other)
 			version, first := w.mark().Stat.Version, c.Now().Since.Milliseconds()
 			w.prove(c)
@@ -383,9 +360,7 @@ func TestMarkAtALaggingServer(t *testing.T) {
 			if w.mark().Stat.Version != version {
 				t.Errorf("it was written again: %+v", w.mark().Stat)
 			}
-			if err := w.Lag(follower, 0); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, w.Lag(follower, 0))
 		})
 	}
 }
@@ -420,9 +395,7 @@ func TestMarkIsRacedFor(t *testing.T) {
 			}
 			w.elect()
 			for _, c := range clocks {
-				if err := c.Sample(w.Ctx); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, c.Sample(w.Ctx))
 			}
 		}
 	})

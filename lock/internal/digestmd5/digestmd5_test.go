@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
@@ -31,13 +32,9 @@ func TestExchange(t *testing.T) {
 	} {
 		x := begun(t, test.user, test.password, "OA6MHXh6VqTrRk")
 		token, err := x.Next([]byte(challenge))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		said, err := parse(token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for key, want := range map[string]string{
 			"username": test.user, "realm": "zk-sasl-md5", "nonce": "OA6MG9tEQGm2hh", "cnonce": "OA6MHXh6VqTrRk", "nc": "00000001",
 			"qop": "auth", "digest-uri": "zookeeper/zk-sasl-md5", "charset": "utf-8", "response": test.response,
@@ -63,9 +60,7 @@ func TestExchange(t *testing.T) {
 func TestFalseServer(t *testing.T) {
 	for _, last := range []string{"rspauth=d9b4c3de07f136ba33847f85abb9276a", "rspauth=", "rspauth=00000000000000000000000000000000", "rspauth", "x=y", "", strings.Repeat("a", 3000)} {
 		x := begun(t, "svc", "secret", "OA6MHXh6VqTrRk")
-		if _, err := x.Next([]byte(challenge)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(x.Next([]byte(challenge))))
 		if token, err := x.Next([]byte(last)); token != nil || !errors.Is(err, zkconn.ErrDenied) {
 			t.Errorf("%.40q: token %q, %v", last, token, err)
 		}
@@ -77,9 +72,7 @@ func TestFalseServer(t *testing.T) {
 // an impostor.
 func TestRefusedWithoutDisconnect(t *testing.T) {
 	x := begun(t, "svc", "wrong", "x")
-	if _, err := x.Next([]byte(challenge)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(x.Next([]byte(challenge))))
 	_, err := x.Next([]byte{})
 	if !errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrImpostor) || !strings.Contains(err.Error(), "user_svc") {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -244,14 +245,10 @@ func TestEachChangeIsReportedOnce(t *testing.T) {
 	} {
 		e, o, _ := testEntry(Queued)
 		changed, err := e.Watch()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		want := []Change{{From: Queued, To: Ended, Why: tt.why}}
 		if tt.from == Held {
-			if err := e.Grant(t.Context(), at(0), Never); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, e.Grant(t.Context(), at(0), Never))
 			want = []Change{{From: Queued, To: Held}, {From: Held, To: Ended, Why: tt.why}}
 			select {
 			case <-changed:
@@ -296,9 +293,7 @@ func TestVanishedAfterItsEnd(t *testing.T) {
 func TestHandles(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		e, _, now := testEntry(Queued)
-		if err := errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context(), true)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, errors.Join(e.Grant(t.Context(), at(0), Never), e.Reenter(t.Context(), true)))
 		if last, why := e.Unlock(); last || why != nil || e.Holds() == 0 {
 			t.Errorf("the first of two: %v, %v", last, why)
 		}
@@ -393,9 +388,7 @@ func TestGrantIsRecorded(t *testing.T) {
 	e, _, now := testEntry(Queued)
 	e.writesWanted = 1
 	before := e.tick(*now)
-	if err := e.Grant(t.Context(), at(1), Never); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, e.Grant(t.Context(), at(1), Never))
 	before.acknowledge(at(0), testSession, 1, 0, time.Second, *now)
 	if e.Recorded() || e.HeldSince() != 1 {
 		t.Error("recorded by a write from before it")

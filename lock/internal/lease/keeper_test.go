@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/simtest"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
@@ -118,13 +119,9 @@ func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	path, sent := simtest.Root+"/"+name, w.clock.Local()
 	r := w.keeper.Record(&t, t.TTL, Grant{}, sent)
 	create := &zk.CreateRequest{Path: path, Data: r.Encode(), Acl: zk.WorldACL(zk.PermAll)}
-	if _, err := w.conn.Multi(w.Ctx, create); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, iferr.Of(w.conn.Multi(w.Ctx, create)))
 	o.entry.Init(w.keeper, o, path, t, Created{Sent: sent, Session: w.conn.Session()})
-	if err := o.entry.Grant(w.Ctx, w.clock.Local(), Never); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, o.entry.Grant(w.Ctx, w.clock.Local(), Never))
 	return o.entry, o
 }
 
@@ -143,17 +140,13 @@ var plain = Terms{TTL: testTTL, Grace: testGrace}
 // write writes a node, as another client.
 func (w *world) write(path, data string) {
 	w.Helper()
-	if _, err := w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1}); err != nil {
-		w.Error(err)
-	}
+	iferr.Error(w, iferr.Of(w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1})))
 }
 
 // remove deletes a node, as another client.
 func (w *world) remove(path string) {
 	w.Helper()
-	if _, err := w.other.Multi(w.Ctx, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
-		w.Error(err)
-	}
+	iferr.Error(w, iferr.Of(w.other.Multi(w.Ctx, &zk.DeleteRequest{Path: path, Version: -1})))
 }
 
 // TestRenewals: renewals have an interval of a third of the TTL, with the entry's bytes and
@@ -298,9 +291,7 @@ func TestReconnect(t *testing.T) {
 	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
 		simulate(t, func(w *world) {
 			all := w.holds(20, plain)
-			if err := all[0].Refresh(w.Ctx); err != nil { // a sample of the clock as it is
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, all[0].Refresh(w.Ctx)) // a sample of the clock as it is
 			time.Sleep(testTTL / 10)
 			w.sent()
 			cut, renewed := w.Mono(), 0
@@ -419,9 +410,7 @@ func TestReadBack(t *testing.T) {
 				}
 				w.Make(w.other, e.Path, "", zk.WorldACL(zk.PermAll))
 				for version := range int32(5) {
-					if _, err := w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: e.Path, Data: []byte(data), Version: version}); err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, iferr.Of(w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: e.Path, Data: []byte(data), Version: version})))
 				}
 				time.Sleep(time.Second)
 				if all := f.resolve(w.Ctx, b, 9); all != tt.all {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
@@ -176,9 +177,7 @@ func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 			path string
 			data []byte
 		}{{"/locks", nil}, {"/locks/x", nil}, {"/locks/x/" + generation + "-lock-0000000001", record.Encode()}} {
-			if _, err := z.Create(n.path, n.data, 0, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, iferr.Of(z.Create(n.path, n.data, 0, zk.WorldACL(zk.PermAll))))
 		}
 		q := online(z)
 		defer q.Conn.Close(0)
@@ -213,9 +212,7 @@ func TestSightingsOfGoneCandidates(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
 		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
 		create := func(path string, data []byte) {
-			if _, err := z.Create(path, data, 0, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, iferr.Of(z.Create(path, data, 0, zk.WorldACL(zk.PermAll))))
 		}
 		create("/locks", nil)
 		create("/locks/x", nil)
@@ -229,9 +226,7 @@ func TestSightingsOfGoneCandidates(t *testing.T) {
 			if err != nil || len(found) != 1 || len(last.known) != 1 {
 				t.Errorf("%d candidates and %d sightings, %v", len(found), len(last.known), err)
 			}
-			if err := z.Delete(node, -1); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, z.Delete(node, -1))
 		}
 	})
 }
@@ -260,9 +255,7 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
 		path := "/locks/x/" + generation + "-lock-0000000001"
 		for _, path := range []string{"/locks", "/locks/x", path} {
-			if _, err := z.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, iferr.Of(z.Create(path, nil, 0, zk.WorldACL(zk.PermAll))))
 		}
 		begun, ends := time.Now(), atomic.Bool{}
 		conn := zkconn.Borrow(z, zkconn.Config{
@@ -295,9 +288,7 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 				ends.Store(true)
 			}
 		})
-		if err := e.Refresh(ctx); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, e.Refresh(ctx))
 		if now := conn.Session(); now == first || e.WrittenIn(now) || !e.WrittenIn(first) {
 			t.Errorf("written in session %#x: %v; it was sent in %#x", now, e.WrittenIn(now), first)
 		}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // sleepTogether makes all machines except the servers sleep, with their timers stopped. When they
@@ -46,9 +48,7 @@ func (s *sim) setClock(member string, d time.Duration) error {
 // connects.
 func (s *sim) spreadClocks(r *rand.Rand) {
 	for _, member := range s.Servers() {
-		if err := s.setClock(member, between(r, -time.Hour, time.Hour)); err != nil {
-			s.Error(err)
-		}
+		iferr.Error(s, s.setClock(member, between(r, -time.Hour, time.Hour)))
 	}
 }
 
@@ -77,9 +77,7 @@ func (s *sim) slew() {
 			s.ahead[member] += d
 			ahead := s.ahead[member] + s.slept
 			s.mu.Unlock()
-			if err := s.SetClock(member, ahead); err != nil {
-				s.Error(err)
-			}
+			iferr.Error(s, s.SetClock(member, ahead))
 		}
 		s.count("slews")
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -17,13 +18,9 @@ func (s *sim) reaper(c *client) *reaper.Reaper {
 		Match: policy.MustPattern("**"), OrphanAfter: time.Second,
 		Policy: lock.Policy{Name: "all", TTL: s.ttl, Grace: s.grace},
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 	r, err := reaper.New(c.Client, reaper.Options{Policies: set})
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/access"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
@@ -55,9 +56,7 @@ func (s *tickSim) replica(i int, restart func() <-chan struct{}, wg *sync.WaitGr
 			over.Lock()
 			isKilled = true
 			over.Unlock()
-			if err := s.Partition(label); err != nil {
-				s.Error(err)
-			}
+			iferr.Error(s, s.Partition(label))
 		}
 		cancel()
 		wg.Go(func() {
@@ -97,9 +96,7 @@ func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <
 		case 2:
 			s.count("partitions")
 			s.died()
-			if err := s.Partition(label); err != nil {
-				s.Error(err)
-			}
+			iferr.Error(s, s.Partition(label))
 			s.pause(r, 0, 2*s.ttl)
 			s.Heal(label)
 		case 3:
@@ -131,28 +128,20 @@ func (s *tickSim) disturb(r *rand.Rand, restartAll func()) {
 			if leader := s.StopLeader(); leader != "" {
 				s.pause(r, 0, s.ttl)
 				if s.displaced {
-					if err := s.SetClock(leader, between(r, -time.Hour, time.Hour)); err != nil {
-						s.Error(err)
-					}
+					iferr.Error(s, s.SetClock(leader, between(r, -time.Hour, time.Hour)))
 				}
-				if err := s.Start(leader); err != nil {
-					s.Error(err)
-				}
+				iferr.Error(s, s.Start(leader))
 			}
 			s.serve(true)
 		case 2:
 			s.count("times without a quorum")
 			s.serve(false)
 			for _, member := range s.Servers() {
-				if err := s.Stop(member); err != nil {
-					s.Error(err)
-				}
+				iferr.Error(s, s.Stop(member))
 			}
 			s.pause(r, 0, 3*s.ttl)
 			for _, member := range s.Servers() {
-				if err := s.Start(member); err != nil {
-					s.Error(err)
-				}
+				iferr.Error(s, s.Start(member))
 			}
 			s.serve(true)
 		default:

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/audited"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
@@ -197,9 +198,7 @@ func (s *tickSim) spreadClocks(r *rand.Rand) {
 		most = time.Hour
 	}
 	for _, member := range s.Servers() {
-		if err := s.SetClock(member, between(r, -most, most)); err != nil {
-			s.Error(err)
-		}
+		iferr.Error(s, s.SetClock(member, between(r, -most, most)))
 	}
 }
 
@@ -208,9 +207,7 @@ func (s *tickSim) spreadClocks(r *rand.Rand) {
 func (s *tickSim) intercept(q locktest.Request) locktest.Fault {
 	fault, late := s.faultOf(q)
 	if late != nil {
-		if err := s.Partition(q.Label); err != nil { // if the replica reconnected, the server would drop the request
-			s.Error(err)
-		}
+		iferr.Error(s, s.Partition(q.Label)) // if the replica reconnected, the server would drop the request
 		close(late)
 	}
 	return fault

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // These tests use real sockets in real time, on machines that may be busy. The tests in virtual
@@ -35,9 +37,7 @@ func says(b []byte) func(net.Conn) {
 func shut(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -105,9 +105,7 @@ func dialInVain(t *testing.T, server string, cfg Config, says string) {
 	}
 	mustBe(t, err, ErrUnavailable, context.Canceled, cause)
 	mustSay(t, err, server, says)
-	if err := leaks(running); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, leaks(running))
 }
 
 // onLine receives each line of the log.
@@ -129,16 +127,12 @@ func TestInvalidFrame(t *testing.T) {
 		}
 		says(append(greeting(time.Hour), 0x80, 0, 0, 0))(nc)
 	})}, testConfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if _, err := c.Get(ctx, "/"); err == nil {
 		t.Error("there was an answer")
 	}
 	if n := connections.Load(); n < 2 {
 		t.Errorf("there were %d connections", n)
 	}
-	if err := c.Close(0); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, c.Close(0))
 }

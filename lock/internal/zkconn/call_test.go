@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -40,9 +41,7 @@ func TestAbandonedCall(t *testing.T) {
 			} else if mustBe(t, err, context.DeadlineExceeded, cause); !IsAbandoned(err) || OutcomeOf(err) != Ambiguous || time.Since(began) != 500*time.Millisecond {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
-			if err := c.Close(time.Hour); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, c.Close(time.Hour))
 			// A request that waits for longer than its connection lives is lost when the session
 			// returns on another connection.
 			if there := len(w.Dump("/x")) > 0; there != (fault.Delay < sessionTimeout) {
@@ -79,9 +78,7 @@ func TestCallsWithoutSession(t *testing.T) {
 				cancel()
 			}
 			w.Heal("a")
-			if _, err := c.Get(w.ctx, "/"); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, iferr.Of(c.Get(w.ctx, "/")))
 			for op, n := range w.Requests()["a"].Requests {
 				if op != "getData" && n != sent[op] {
 					t.Errorf("%d requests %s were sent", n-sent[op], op)
@@ -127,9 +124,7 @@ func TestUnsentCallsEnd(t *testing.T) {
 			return []string{"192.0.2.1"}, nil
 		}
 		c, err := Dial(t.Context(), []string{"zk:2181"}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		limited, cancel := context.WithTimeout(t.Context(), sessionTimeout*3/4)
 		defer cancel()
 		var calls, endless sync.WaitGroup
@@ -156,9 +151,7 @@ func TestUnsentCallsEnd(t *testing.T) {
 		if unsent.Load() == 0 {
 			t.Error("no call is unsent")
 		}
-		if err := c.Close(time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(time.Second))
 		if endless.Wait(); time.Since(began) > sessionTimeout*3/4+time.Second+100*time.Millisecond {
 			t.Errorf("closed after %v", time.Since(began))
 		}
@@ -177,9 +170,7 @@ func TestLongReply(t *testing.T) {
 			for i := range ops {
 				ops[i] = &zk.CreateRequest{Path: "/x/" + strings.Repeat("n", 50), Flags: zk.FlagSequence, Acl: zk.WorldACL(zk.PermAll)}
 			}
-			if _, err := c.Multi(w.ctx, ops...); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, iferr.Of(c.Multi(w.ctx, ops...)))
 		}
 		if names, _, err := c.Children(w.ctx, "/x"); err != nil || len(names) != children {
 			t.Errorf("%d names, %v", len(names), err)

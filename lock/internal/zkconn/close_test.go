@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -25,12 +26,8 @@ func TestCloseEndsTheSession(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		if err := c.Close(time.Hour); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(time.Hour))
+		iferr.Error(t, <-done)
 		if n := w.Requests()["a"].Requests["closeSession"]; n != 1 {
 			t.Errorf("the session was closed %d times", n)
 		}
@@ -72,9 +69,7 @@ func TestCloseIsBounded(t *testing.T) {
 					}
 					time.Sleep(tt.after)
 					began := time.Now()
-					if err := c.Close(patience); err != nil {
-						t.Error(err)
-					}
+					iferr.Error(t, c.Close(patience))
 					most := 100 * time.Millisecond
 					if tt.waits {
 						most += patience
@@ -127,9 +122,7 @@ func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 	for range 100 {
 		simulate(t, locktest.Options{}, func(w *world) {
 			c, err := Dial(w.ctx, w.Servers(), w.config("a"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			w.Stop(w.Servers()[0])
 			time.Sleep(time.Minute)
 			began := time.Now()
@@ -139,9 +132,7 @@ func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 			if took := time.Since(began); took > lastMoments {
 				t.Errorf("took %v", took)
 			}
-			if err := c.Close(0); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, c.Close(0))
 		})
 	}
 }
@@ -151,9 +142,7 @@ func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 func TestCloseOfAServerThatFallsSilent(t *testing.T) {
 	for _, patience := range []time.Duration{0, 300 * time.Millisecond} {
 		c, err := Dial(t.Context(), []string{serve(t, says(greeting(time.Hour)))}, testConfig(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		done := make(chan error, 2)
 		for range cap(done) {
 			go func() {
@@ -161,9 +150,7 @@ func TestCloseOfAServerThatFallsSilent(t *testing.T) {
 				done <- err
 			}()
 		}
-		if err := c.Close(patience); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(patience))
 		for range cap(done) {
 			if err := <-done; OutcomeOf(err) != Ambiguous && !errors.Is(err, ErrClosed) {
 				t.Error(err)
@@ -190,9 +177,7 @@ func TestCloseOfABorrowedConnectionWithoutSession(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		u := unresolved{make(chan struct{})}
 		z, _, err := zk.Connect(w.Servers(), sessionTimeout, zk.WithHostProvider(u), zk.WithDialer(w.Dialer("a")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer func() {
 			close(u.closed)
 			z.Close()
@@ -203,9 +188,7 @@ func TestCloseOfABorrowedConnectionWithoutSession(t *testing.T) {
 		_, err = c.Get(ctx, "/")
 		mustBe(t, err, ErrUnavailable, context.DeadlineExceeded)
 		began := time.Now()
-		if err := c.Close(5 * time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(5*time.Second))
 		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
@@ -262,9 +245,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 			_, err = c.Multi(w.ctx, &zk.SetDataRequest{Path: "/x"})
 			done <- err
 		}
-		if err := c.Close(time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(time.Second))
 	})
 }
 
@@ -293,9 +274,7 @@ func TestProbeThatIsCutIsNoClose(t *testing.T) {
 		})
 		w.Cut("a")
 		synctest.Wait() // until go-zookeeper looks for a server
-		if _, err := c.Get(w.ctx, "/"); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, iferr.Of(c.Get(w.ctx, "/")))
 		time.Sleep(5 * time.Second)
 		if _, err := c.Get(w.ctx, "/"); err != nil || !cut {
 			t.Errorf("cut %v: %v", cut, err)

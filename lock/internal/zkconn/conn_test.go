@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -36,9 +37,7 @@ func TestCalls(t *testing.T) {
 		if names, s, err := c.Children(w.ctx, "/a"); err != nil || len(names) != 1 || s.NumChildren != 1 {
 			t.Errorf("children: %q, %+v, %v", names, s, err)
 		}
-		if err := c.Sync(w.ctx, "/a"); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Sync(w.ctx, "/a"))
 		_, err = c.Multi(w.ctx, &zk.CheckVersionRequest{Path: "/a/b-0000000000", Version: -1}, &zk.CheckVersionRequest{Path: "/a", Version: 0}, &zk.DeleteRequest{Path: "/a", Version: -1})
 		if op, cause := RefusedOp(err); op != 1 || cause != zk.ErrBadVersion || OutcomeOf(err) != Refused {
 			t.Errorf("%v", err)
@@ -54,9 +53,7 @@ func TestCalls(t *testing.T) {
 		if n := w.Requests()["a"].Requests; n["setData"] != 1 || n["delete"] != 1 || n["multi"] != 2 {
 			t.Errorf("requests %v", n)
 		}
-		if err := c.Close(time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(time.Second))
 		_, err = c.Get(w.ctx, "/a")
 		mustBe(t, err, ErrClosed)
 		_, err = c.Multi(w.ctx, &zk.DeleteRequest{Path: "/a", Version: 2})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -80,9 +81,7 @@ func TestDialOverFlappingServer(t *testing.T) {
 			if !dropped || c.LastOutage() != -1 {
 				t.Errorf("dropped %v, last outage %v", dropped, c.LastOutage())
 			}
-			if _, err := c.Get(w.ctx, "/"); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, iferr.Of(c.Get(w.ctx, "/")))
 		})
 	}
 }
@@ -93,9 +92,7 @@ func TestDialOfUnresolvedHost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		cfg := w.config("a")
 		host, _, err := net.SplitHostPort(w.Servers()[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		unknown, known := errors.New("no such host"), new(atomic.Bool)
 		cfg.lookup = func(context.Context, string) ([]string, error) {
 			if !known.Load() {
@@ -110,12 +107,8 @@ func TestDialOfUnresolvedHost(t *testing.T) {
 		mustSay(t, err, "zk:2181")
 		time.AfterFunc(5*time.Second, func() { known.Store(true) })
 		c, err := Dial(w.ctx, []string{"zk:2181"}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Fatal(t, err)
+		iferr.Error(t, c.Close(time.Second))
 	})
 }
 
@@ -266,12 +259,8 @@ func TestDialThatWaitsLogsOnce(t *testing.T) {
 				}
 			})
 			c, err := Dial(context.Background(), w.Servers(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Close(time.Second); err != nil {
-				t.Error(err)
-			}
+			iferr.Fatal(t, err)
+			iferr.Error(t, c.Close(time.Second))
 			if said := log.String(); strings.Count(said, "\n") != 1 {
 				t.Errorf("logged %s", said)
 			} else {

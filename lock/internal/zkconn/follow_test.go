@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -87,9 +88,7 @@ func (w *following) members(version int, servers ...string) {
 
 func (w *following) write(text string) {
 	w.Helper()
-	if err := w.SetConfig(text); err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, w.SetConfig(text))
 }
 
 // server returns the server of the connection, "none" without a session.
@@ -135,12 +134,8 @@ func TestFollow(t *testing.T) {
 		if w.conn.Session() != session {
 			w.Error("the session has changed")
 		}
-		if err := w.Stop(all[0]); err != nil {
-			w.Fatal(err)
-		}
-		if _, err := w.conn.Exists(w.ctx, configNode); err != nil {
-			w.Error(err)
-		}
+		iferr.Fatal(w, w.Stop(all[0]))
+		iferr.Error(w, iferr.Of(w.conn.Exists(w.ctx, configNode)))
 		if changes := w.log.of("the ensemble's servers changed"); len(changes) != 13 || changes[0] != fmt.Sprint([]any{all[0]}, []any{all[0], all[1], all[2]}, nil, nil) {
 			w.Errorf("%d changes: %q", len(changes), changes)
 		}
@@ -235,9 +230,7 @@ func TestFollowLeavesARemovedServerLater(t *testing.T) {
 		all := w.Servers()
 		w.members(1, all[0])
 		w.Until("the client knows the member", func() bool { return w.follows() })
-		if err := w.Partition("a", all[1:]...); err != nil {
-			w.Fatal(err)
-		}
+		iferr.Fatal(w, w.Partition("a", all[1:]...))
 		w.members(2, all[1])
 		w.Until("it has left the server, and returned", func() bool {
 			return len(w.log.of("no member of the ensemble answers")) == 1 && w.server() == all[0]

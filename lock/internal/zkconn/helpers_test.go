@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -51,13 +52,9 @@ func (w *world) dial(cfg Config, servers ...string) *Conn {
 		servers = w.Servers()
 	}
 	c, err := Dial(w.ctx, servers, cfg)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	w.Cleanup(func() {
-		if err := c.Close(5 * time.Second); err != nil {
-			w.Error(err)
-		}
+		iferr.Error(w, c.Close(5*time.Second))
 		<-c.own.closed // go-zookeeper may wait for its last reply for longer than Close does
 	})
 	return c
@@ -94,9 +91,7 @@ func (w *world) conn(own bool, cfg Config) *Conn {
 	}
 	c := Borrow(w.raw("a"), cfg)
 	w.Cleanup(func() {
-		if err := c.Close(5 * time.Second); err != nil {
-			w.Error(err)
-		}
+		iferr.Error(w, c.Close(5*time.Second))
 	})
 	return c
 }

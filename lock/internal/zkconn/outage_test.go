@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -163,9 +164,7 @@ func TestNoOutageBeforeTheFirstSession(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.Stop(w.Servers()[0])
 		z, _, err := zk.Connect(w.Servers(), sessionTimeout, zk.WithDialer(w.Dialer("a")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer z.Close()
 		c := &watched{w: w, now: func() time.Duration { return 0 }}
 		cfg := w.config("a")
@@ -176,9 +175,7 @@ func TestNoOutageBeforeTheFirstSession(t *testing.T) {
 		w.Start(w.Servers()[0])
 		c.pass(10 * time.Second)
 		c.had(-1, -1, 0)
-		if _, err := c.Get(w.ctx, "/"); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, iferr.Of(c.Get(w.ctx, "/")))
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -204,9 +205,7 @@ func TestSASLComesFirst(t *testing.T) {
 			return echo(ctx, server)
 		}
 		c, err := Dial(w.ctx, []string{"zk.example:2181"}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for i := range 3 {
 			if _, err := c.Get(w.ctx, "/a"); !errors.Is(err, zk.ErrNoNode) {
 				t.Error(err)
@@ -217,9 +216,7 @@ func TestSASLComesFirst(t *testing.T) {
 			c.own.live.Load().Close()
 			time.Sleep(time.Second)
 		}
-		if err := c.Close(time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(time.Second))
 		records := s.records()
 		if n := len(records[2].ops); n > 0 {
 			t.Errorf("%d requests without a session", n)
@@ -417,9 +414,7 @@ func TestSASLDeniedLater(t *testing.T) {
 			return confirms(conn, n, token)
 		}}
 		c, err := Dial(w.ctx, []string{"zk:2181"}, w.saslConfig(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer c.Close(time.Second)
 		denied.Store(true)
 		c.own.live.Load().Close()
@@ -460,9 +455,7 @@ func TestNewerCredential(t *testing.T) {
 			return &echoing{expires: until}, nil
 		}
 		c, err := Dial(w.ctx, []string{"zk:2181"}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		var calls sync.WaitGroup
 		for range 4 { // the server is never idle
 			calls.Go(func() {
@@ -512,9 +505,7 @@ func TestNewerCredential(t *testing.T) {
 		if n := len(s.records()) - len(records); n == 0 {
 			t.Error("the newer credential is not used")
 		}
-		if err := c.Close(time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(time.Second))
 	})
 }
 
@@ -529,18 +520,14 @@ func TestNewerCredentialAmidDigests(t *testing.T) {
 			return &echoing{expires: time.Now().Add(leastLogin)}, nil
 		}
 		c, err := Dial(w.ctx, []string{"zk:2181"}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		time.Sleep(2*leastLogin + 4*slowly)
 		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 		defer cancel()
 		if _, err := c.Get(ctx, "/a"); !errors.Is(err, zk.ErrNoNode) {
 			t.Error(err)
 		}
-		if err := c.Close(time.Second); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close(time.Second))
 		digests := 0
 		for _, op := range s.records()[1].ops {
 			if op == opAuth {
@@ -559,14 +546,10 @@ func TestDigestIsSent(t *testing.T) {
 	defer server.Close()
 	go io.Copy(io.Discard, server)
 	c, err := newServerConn(client, time.Time{}, asked{}, noWatches, &login{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c.asked, c.greeted = &handshake{}, true
 	c.login.ready.Store(true)
-	if _, err := c.Write(frame(int32s(7, opAuth))); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, iferr.Of(c.Write(frame(int32s(7, opAuth)))))
 	c.replied(1)
 	_, err = c.Write(ping())
 	mustBe(t, err, zk.ErrConnectionClosed)

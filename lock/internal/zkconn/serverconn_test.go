@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -93,9 +94,7 @@ func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Du
 	for len(got) < len(frame) {
 		p := make([]byte, min(7, len(frame)-len(got)))
 		n, err := c.Read(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		got = append(got, p[:n]...)
 		if len(s.bytes) <= 10 { // the whole frame was sent
 			s.then = func() {}
@@ -132,9 +131,7 @@ func TestInvalidGreeting(t *testing.T) {
 			var told error
 			s := &script{bytes: greeting, step: step, then: func() {}}
 			c, err := newServerConn(s, limit, asked{nil, func(err error) { told = err }}, noWatches, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			for range 2 {
 				n, err := c.Read(make([]byte, 256))
 				if n != 0 {
@@ -164,9 +161,7 @@ func TestInvalidFrameLength(t *testing.T) {
 		for step := 1; step <= 60; step += 7 {
 			s := &script{bytes: append(slices.Clone(good), head+"\xff\xff\xff\xff"...), step: step, then: func() {}}
 			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { t.Error(err) }}, noWatches, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			var got []byte
 			for p := make([]byte, 13); err == nil; {
 				var n int
@@ -212,9 +207,7 @@ func TestFailedWrite(t *testing.T) {
 			fails.Store(true)
 			switch op {
 			case opExists:
-				if _, err := c.Exists(w.ctx, "/"); err != nil { // it is repeated
-					t.Error(err)
-				}
+				iferr.Error(t, iferr.Of(c.Exists(w.ctx, "/"))) // it is repeated
 			case opPing:
 				time.Sleep(sessionTimeout)
 			case opAuth:
@@ -234,9 +227,7 @@ func TestFailedWrite(t *testing.T) {
 func TestFailedWriteIsNotTold(t *testing.T) {
 	client, server := net.Pipe()
 	c, err := newServerConn(client, time.Time{}, asked{failure: func(err error) { t.Error(err) }}, noWatches, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c.asked, c.greeted = &handshake{}, true
 	server.Close()
 	if n, err := c.Write(ping()); n != len(ping()) || err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -35,9 +36,7 @@ func simulateSharing(t *testing.T, inFlight int, f func(s *sharing)) {
 }
 
 func (s *sharing) make(path string) {
-	if _, err := s.Multi(s.ctx, create(path)); err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, iferr.Of(s.Multi(s.ctx, create(path))))
 }
 
 // begin shares a member in the background, and stores its answer.
@@ -393,9 +392,7 @@ func TestShareExhaustively(t *testing.T) {
 					})
 					try(s, number, group, true)
 					s.Intercept(nil)
-					if err := s.Ready(s.ctx); err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, s.Ready(s.ctx))
 				}
 			})
 		}

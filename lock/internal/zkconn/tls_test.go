@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -29,9 +30,7 @@ func whenLogged(message string, f func()) zerolog.HookFunc {
 func listen(t *testing.T, cfg *tls.Config, serve func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	life, end := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	var conns Group
@@ -124,9 +123,7 @@ func TestTLS(t *testing.T) {
 			}
 			c, err := Dial(ctx, []string{address}, cfg)
 			if test.says == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				c.Close(0)
 				return
 			}
@@ -150,9 +147,7 @@ func TestTLSAsksForTheServersName(t *testing.T) {
 	cfg.TLS = fixed(&tls.Config{RootCAs: ours.Pool()})
 	cfg.lookup = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 	c, err := Dial(t.Context(), []string{net.JoinHostPort("zk1.example", port)}, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c.Close(0)
 
 	ctx, cancel := context.WithCancel(t.Context())

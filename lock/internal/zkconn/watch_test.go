@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -20,9 +21,7 @@ func (w *world) write(c *Conn, path string) {
 	if _, cause := RefusedOp(err); errors.Is(cause, zk.ErrNoNode) {
 		_, err = c.Multi(w.ctx, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 }
 
 // TestWatchIsShared: all waiters for a path share one watch until it fires, because go-zookeeper
@@ -33,9 +32,7 @@ func TestWatchIsShared(t *testing.T) {
 		w.write(c, "/x")
 		watch := func() (Node, <-chan zk.Event) {
 			n, events, err := c.Watch(w.ctx, "/x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			return n, events
 		}
 		first, events := watch()
@@ -65,9 +62,7 @@ func TestWatchesAreSwept(t *testing.T) {
 			path := fmt.Sprint("/x", i)
 			w.write(c, path)
 			_, events, err := c.Watch(w.ctx, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			w.write(c, path)
 			<-events
 		}
@@ -122,9 +117,7 @@ func TestWatchChildren(t *testing.T) {
 		events = watch(1)
 		remove := func(path string) {
 			t.Helper()
-			if _, err := c.Multi(w.ctx, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, iferr.Of(c.Multi(w.ctx, &zk.DeleteRequest{Path: path, Version: -1})))
 		}
 		remove("/x/1")
 		<-events
@@ -138,9 +131,7 @@ func TestWatchChildren(t *testing.T) {
 func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
 	w.Helper()
 	_, events, err := c.Watch(w.ctx, path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 	return events
 }
 
