@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/internal/tape"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -14,10 +15,10 @@ import (
 // TestSnapshotOfAnEndedHold: an entry whose record shows the grant was a hold, although its lease had ended
 // when the log begins.
 func TestSnapshotOfAnEndedHold(t *testing.T) {
-	l := newTape()
-	l.join(2, "l", "y", 1).after(time.Second).do(1, del(e("l", 0))...)
-	m, events := l.play(Options{At: []Asked{{Zxid: 1<<32 + 1}}}, node(lockPath("l"), parent(znode.Mutex), 1, -time.Hour),
-		node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, -time.Hour), node(e("l", 0), l.record("x", l.granted), 1, -time.Minute))
+	l := tape.New()
+	l.Join(2, "l", "y", 1).After(time.Second).Do(1, tape.Delete(tape.Entry("l", 0))...)
+	m, events := play(l, Options{At: []Asked{{Zxid: 1<<32 + 1}}}, tape.Node(tape.Lock("l"), tape.Parent(znode.Mutex), 1, -time.Hour),
+		tape.Node(tape.Anchor("l"), znode.AnchorData{}.Encode(), 1, -time.Hour), tape.Node(tape.Entry("l", 0), l.Record("x", l.Granted), 1, -time.Minute))
 	if got, want := told(m.Moments()[0]), "0 within l=[x]:y"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -32,13 +33,13 @@ func TestSnapshotOfAnEndedHold(t *testing.T) {
 // data was replaced. The hold of the later node has gone then.
 func TestRestoredParent(t *testing.T) {
 	now := znode.Parent{Kind: znode.Mutex, Generation: "0123456789abcdef"}.Encode()
-	anchor := lockPath("l") + "/" + znode.Anchor("0123456789abcdef")
-	entry := lockPath("l") + "/" + znode.Predict(znode.Prefix("0123456789abcdef", znode.Exclusive), 0)
-	l := newTape()
-	l.take(1, "l", "x").after(time.Second).do(1, del(e("l", 0), anchorPath("l"), lockPath("l"))...)
-	l.after(time.Second).do(2, create(lockPath("l"), now), create(anchor, znode.AnchorData{}.Encode()), create(entry, l.record("y")), set(lockPath("l"), now))
-	l.after(time.Second).join(3, "l", "z", 1)
-	m, events := l.play(Options{})
+	anchor := tape.Lock("l") + "/" + znode.Anchor("0123456789abcdef")
+	entry := tape.Lock("l") + "/" + znode.Predict(znode.Prefix("0123456789abcdef", znode.Exclusive), 0)
+	l := tape.New()
+	l.Take(1, "l", "x").After(time.Second).Do(1, tape.Delete(tape.Entry("l", 0), tape.Anchor("l"), tape.Lock("l"))...)
+	l.After(time.Second).Do(2, tape.Create(tape.Lock("l"), now), tape.Create(anchor, znode.AnchorData{}.Encode()), tape.Create(entry, l.Record("y")), tape.Set(tape.Lock("l"), now))
+	l.After(time.Second).Join(3, "l", "z", 1)
+	m, events := play(l, Options{})
 	want := []string{"3s restored l", "3s vanished l y", "3s joined l z"}
 	if got := briefs(events[len(events)-3:]); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -50,11 +51,11 @@ func TestRestoredParent(t *testing.T) {
 	if err := a.Begin(0, nil); err != nil {
 		t.Fatal(err)
 	}
-	a.Apply(&txnlog.Txn{Zxid: 1 << 32, Time: epoch0, Session: 1, Ops: []txnlog.Op{create("/locks", nil)}})
-	for i := range l.txns {
-		a.Apply(&l.txns[i])
+	a.Apply(&txnlog.Txn{Zxid: 1 << 32, Time: tape.Epoch0, Session: 1, Ops: []txnlog.Op{tape.Create("/locks", nil)}})
+	for i := range l.Txns {
+		a.Apply(&l.Txns[i])
 	}
-	if r := a.Report(); len(r.Violations) > 0 || !slices.Equal(r.Restored, []int64{l.zxid}) {
+	if r := a.Report(); len(r.Violations) > 0 || !slices.Equal(r.Restored, []int64{l.Zxid}) {
 		t.Errorf("violations %v, restored at %#x", r.Violations, r.Restored)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/internal/tape"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
@@ -29,14 +30,14 @@ func TestMemoryOfALock(t *testing.T) {
 		"audit":   {audit.New(audit.Options{}).Apply, 1000},
 	} {
 		before := heap()
-		l := newTape()
+		l := tape.New()
 		for i := range locks {
 			lock, owner := fmt.Sprintf("orders/%d", i), fmt.Sprintf("shop-%d", i%8)
-			l.take(int64(i%8), lock, owner).renew(int64(i%8), lock, owner, 0, l.granted)
-			for j := range l.txns {
-				c.apply(&l.txns[j])
+			l.Take(int64(i%8), lock, owner).Renew(int64(i%8), lock, owner, 0, l.Granted)
+			for j := range l.Txns {
+				c.apply(&l.Txns[j])
 			}
-			l.txns = l.txns[:0]
+			l.Txns = l.Txns[:0]
 		}
 		each := (heap() - before) / locks
 		t.Logf("%s: %d bytes", name, each)

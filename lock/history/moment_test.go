@@ -9,15 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/history/internal/tape"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ask returns a moment to report for each time, counted from epoch0.
+// ask returns a moment to report for each time, counted from tape.Epoch0.
 func ask(times ...time.Duration) (all []Asked) {
 	for _, d := range times {
-		all = append(all, Asked{Time: epoch0.Add(d)})
+		all = append(all, Asked{Time: tape.Epoch0.Add(d)})
 	}
 	return all
 }
@@ -62,12 +63,12 @@ func toldAll(m *Machine) (all []string) {
 // TestHolder: a moment has the times, the lease and the client of a holder, and the lease of a
 // waiter.
 func TestHolder(t *testing.T) {
-	l := newTape()
-	l.take(1, "l", "x").after(10*time.Second).renew(1, "l", "x", 0, l.granted).join(2, "l", "y", 1)
-	m, _ := l.play(Options{At: ask(12 * time.Second)})
+	l := tape.New()
+	l.Take(1, "l", "x").After(10*time.Second).Renew(1, "l", "x", 0, l.Granted).Join(2, "l", "y", 1)
+	m, _ := play(l, Options{At: ask(12 * time.Second)})
 	s := m.Moments()[0].Locks[0]
-	want := Holder{Entry: path.Base(e("l", 0)), Client: Client{"x", "node-x", 1}, Since: epoch0, Granted: 1<<32 + 1, Recorded: epoch0.Add(10 * time.Second).Local(),
-		Written: epoch0.Add(10 * time.Second), Write: 1<<32 + 2, Lease: epoch0.Add(40 * time.Second), Left: 28 * time.Second}
+	want := Holder{Entry: path.Base(tape.Entry("l", 0)), Client: Client{"x", "node-x", 1}, Since: tape.Epoch0, Granted: 1<<32 + 1, Recorded: tape.Epoch0.Add(10 * time.Second).Local(),
+		Written: tape.Epoch0.Add(10 * time.Second), Write: 1<<32 + 2, Lease: tape.Epoch0.Add(40 * time.Second), Left: 28 * time.Second}
 	got := s.Holders[0]
 	got.ttl, got.at = 0, point{}
 	if got != want || s.Kind != znode.Mutex || s.Waiters[0].Left != 28*time.Second || !s.Waiters[0].Since.IsZero() {
@@ -75,16 +76,12 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-func node(path string, data []byte, zxid int64, stamp time.Duration) txnlog.Node {
-	return txnlog.Node{Path: path, Data: data, Czxid: zxid, Mzxid: zxid, Ctime: epoch0.Add(stamp), Mtime: epoch0.Add(stamp)}
-}
-
 // TestOthers: if no lock matches, Others has the names of the other locks, and Elsewhere the other
 // roots that have locks. The Machine keeps no lock.
 func TestOthers(t *testing.T) {
-	l := newTape()
-	l.take(1, "a", "x").take(1, "b/c", "x").do(1, create("/app/locks/d/"+znode.Anchor(gen), nil)).do(1, create("/app/locks/.revoke", nil)).do(1, create("/b/anchor-", nil))
-	m, events := l.play(Options{Match: func(name string) bool { return name == "z" }})
+	l := tape.New()
+	l.Take(1, "a", "x").Take(1, "b/c", "x").Do(1, tape.Create("/app/locks/d/"+znode.Anchor(tape.Generation), nil)).Do(1, tape.Create("/app/locks/.revoke", nil)).Do(1, tape.Create("/b/anchor-", nil))
+	m, events := play(l, Options{Match: func(name string) bool { return name == "z" }})
 	if len(events) > 0 || m.Seen() || !slices.Equal(m.Others(), []string{"a", "b/c"}) || !slices.Equal(m.Elsewhere(), []string{"/app/locks"}) {
 		t.Error(briefs(events), m.Seen(), m.Others(), m.Elsewhere())
 	}
@@ -95,14 +92,14 @@ func TestOthers(t *testing.T) {
 
 // TestMemory: the state that a Machine keeps does not grow with the log.
 func TestMemory(t *testing.T) {
-	l := newTape()
+	l := tape.New()
 	for i := range 500 {
 		session := int64(i + 1)
-		l.do(session, txnlog.Op{Kind: txnlog.OpBeginSession}).take(session, fmt.Sprint(i), "x").after(time.Minute)
-		l.do(session, del(e(fmt.Sprint(i), 0), anchorPath(fmt.Sprint(i)), lockPath(fmt.Sprint(i)))...)
-		l.do(session, txnlog.Op{Kind: txnlog.OpCloseSession})
+		l.Do(session, txnlog.Op{Kind: txnlog.OpBeginSession}).Take(session, fmt.Sprint(i), "x").After(time.Minute)
+		l.Do(session, tape.Delete(tape.Entry(fmt.Sprint(i), 0), tape.Anchor(fmt.Sprint(i)), tape.Lock(fmt.Sprint(i)))...)
+		l.Do(session, txnlog.Op{Kind: txnlog.OpCloseSession})
 	}
-	m, _ := l.play(Options{})
+	m, _ := play(l, Options{})
 	if len(m.locks) > 0 || len(m.sessions) > 0 || len(m.clock.places) > maxPlaces {
 		t.Errorf("%d locks, %d sessions, %d places", len(m.locks), len(m.sessions), len(m.clock.places))
 	}
@@ -111,19 +108,19 @@ func TestMemory(t *testing.T) {
 // TestPlainRenewal: a renewal that is recognized without decoding gives the same entry as decoding.
 // Other writes are not recognized.
 func TestPlainRenewal(t *testing.T) {
-	name, _ := znode.Parse(path.Base(e("l", 0)))
-	l := newTape()
+	name, _ := znode.Parse(path.Base(tape.Entry("l", 0)))
+	l := tape.New()
 	tricky := func(r *znode.Record) { r.Owner, r.Metadata = `"expires_at":7`, map[string]string{"expires_at": "9"} }
 	c := &contender{Name: name}
-	New(Options{}, nil).take(c, znode.ReadEntry(name, l.record("x", tricky), c.stat()))
-	c.plain, _ = plain(l.record("x", tricky))
-	l.after(time.Hour)
-	got, ok := c.renewal(l.record("x", tricky))
-	want := znode.ReadEntry(name, l.record("x", tricky), c.stat())
+	New(Options{}, nil).take(c, znode.ReadEntry(name, l.Record("x", tricky), c.stat()))
+	c.plain, _ = plain(l.Record("x", tricky))
+	l.After(time.Hour)
+	got, ok := c.renewal(l.Record("x", tricky))
+	want := znode.ReadEntry(name, l.Record("x", tricky), c.stat())
 	if want.Record.Attempt = ""; !ok || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v\n%+v, want\n%+v", ok, got, want)
 	}
-	for _, other := range [][]byte{l.record("x", tricky, l.granted), l.record("y"), nil, []byte("{"), l.record("x", tricky)[:60]} {
+	for _, other := range [][]byte{l.Record("x", tricky, l.Granted), l.Record("y"), nil, []byte("{"), l.Record("x", tricky)[:60]} {
 		if _, ok := c.renewal(other); ok {
 			t.Errorf("taken for a renewal: %s", other)
 		}
@@ -132,15 +129,15 @@ func TestPlainRenewal(t *testing.T) {
 
 // TestJobRecord: the record of a job is read as package schedule writes it.
 func TestJobRecord(t *testing.T) {
-	status := schedule.Status{Job: "nightly", Upto: epoch0, Version: 1, Skipped: &schedule.Skipped{First: epoch0, Last: epoch0.Add(time.Hour), Why: schedule.Missing},
-		Runs: []schedule.Run{{Tick: epoch0, Attempt: 2, Outcome: schedule.Failed, Error: "disk full", Started: epoch0, Owner: "x", Host: "h", PID: 7, Token: "t", Lock: "jobs/nightly"}}}
+	status := schedule.Status{Job: "nightly", Upto: tape.Epoch0, Version: 1, Skipped: &schedule.Skipped{First: tape.Epoch0, Last: tape.Epoch0.Add(time.Hour), Why: schedule.Missing},
+		Runs: []schedule.Run{{Tick: tape.Epoch0, Attempt: 2, Outcome: schedule.Failed, Error: "disk full", Started: tape.Epoch0, Owner: "x", Host: "h", PID: 7, Token: "t", Lock: "jobs/nightly"}}}
 	data, err := json.Marshal(status)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newTape()
-	l.do(1, create(schedule.DefaultPath+"/nightly", data))
-	_, events := l.play(Options{Jobs: schedule.DefaultPath, Match: func(name string) bool { return name == "jobs/nightly" }})
+	l := tape.New()
+	l.Do(1, tape.Create(schedule.DefaultPath+"/nightly", data))
+	_, events := play(l, Options{Jobs: schedule.DefaultPath, Match: func(name string) bool { return name == "jobs/nightly" }})
 	want := []string{"0s tick jobs/nightly: ticks from 2026-11-26T03:00:00Z until 2026-11-26T04:00:00Z never run: missed",
 		"0s tick jobs/nightly x: tick 2026-11-26T03:00:00Z: failed, attempt 2: disk full"}
 	if got := briefs(events); !slices.Equal(got, want) {
