@@ -135,16 +135,20 @@
 // a list, if the contender's entry was the second of two when it joined, or if the predecessor's
 // record shows the grant.
 //
-// Mutexes without priorities predict the predecessor: its sequence is one lower. So do semaphores with
-// more contenders than permits, and more than two, and a sequence above the number of permits. All other
-// contenders list. A list that has the contender's own entry has every earlier entry that still exists
-// (Z5). If the own entry is missing, the contender syncs and lists again. Any other read proves something
-// only if it is settled: the session of the read had already written the own entry.
+// Mutexes without priorities predict the predecessor: its sequence is one lower. So do semaphores, if
+// there are more contenders than permits, and more than two, and the own sequence is above the number
+// of permits. All other contenders list. A list that has the contender's own entry has every earlier
+// entry that still exists (Z5). If the own entry is missing, the contender syncs and lists again. Any
+// other read proves something only if it is settled: the session of the read had already written the
+// own entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
-// session. Otherwise it renews, then lists. The grant is in the record 300 µs later, if the hold still
-// lasts. A leader's is there before it leads. That of an entry that has created its parent is there from
-// the beginning. A reader's, and that of another entry that joined alone, comes with the next renewal.
+// session. Otherwise it renews, then lists. Its record shows the grant
+//
+//	of an entry that has created its parent                from the beginning
+//	of a leader                                            before it leads
+//	of a reader, and of another entry that joined alone    with the next renewal
+//	of any other entry                                     300 µs after the grant, if the hold still lasts
 //
 // A try, and a barging request, list before they join. They join only if no live contender is in the
 // way, and withdraw if they then have to wait. A barging waiter has no entry.
@@ -198,10 +202,10 @@
 //
 //   - A refusal names one operation. Only its part is not applied; the others are sent again.
 //   - A part that creates or deletes a parent, or writes its anchor, is the only one of its lock.
-//   - A guess is a belief about a parent that was not read in this session, that of a join after a
-//     refusal, or a leaver's that it is alone. If one is refused, the parts that rest on other guesses
-//     are not applied either: joins read those parents at once; leaves and exchanges are sent again as
-//     Delete(E, v).
+//   - A guess is one of these: a belief about a parent that was not read in this session; the belief of a
+//     join that was refused before; a leaver's belief that it is alone. If a guess is refused, the parts
+//     that rest on other guesses are not applied either: joins read those parents at once; leaves and
+//     exchanges are sent again as Delete(E, v).
 //   - A part that waits leaves with its caller, except deletes. All leave if the session is lost.
 //
 // Entries of one transaction have one czxid. Within a lock their sequences tell them apart; two locks
