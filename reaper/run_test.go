@@ -68,7 +68,7 @@ func TestFrozenFor17Seconds(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.Partition("reaper")
 		time.Sleep(17 * time.Second)
-		if s := r.Monitor().Status(); s.State != reaper.Disconnected || s.Session.Connected || s.Session.Losses != 1 {
+		if s := r.Monitor().Status(); s.State != reaper.Disconnected || s.Session.Connected || s.Session.Losses != 1 || s.Session.LastFailure == "" {
 			t.Errorf("while it is frozen: %+v", s)
 		}
 		w.one("session with ZooKeeper lost: this reaper sweeps nothing until it is back")
@@ -78,7 +78,7 @@ func TestFrozenFor17Seconds(t *testing.T) {
 			t.Errorf("%v", line)
 		}
 		s := r.Monitor().Status()
-		if s.State != reaper.Active || !s.Session.Connected || s.Session.Away < 5 || s.Session.Away > 25 {
+		if s.State != reaper.Active || !s.Session.Connected || s.Session.Away < 5 || s.Session.Away > 25 || s.Session.LastFailure != "" {
 			t.Errorf("after it: %+v", s)
 		}
 		w.dead(w.raw("others"), "a")
