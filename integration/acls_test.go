@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -22,9 +23,7 @@ func TestReaperACLs(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
 	data, err := os.ReadFile("../cmd/reaper/deploy/acls.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	commands := regexp.MustCompile(`(?m)^[a-z].*`).FindAllString(string(data), -1) // the commands of the file
 	said := b.zkCli(strings.ReplaceAll(strings.Join(commands, "\n"), "/locks", b.root))
 	for _, user := range []string{"services", "reaper", "admin"} {
@@ -41,25 +40,17 @@ func TestReaperACLs(t *testing.T) {
 		zk.ACL{Perms: zk.PermRead | zk.PermDelete, Scheme: "digest", ID: id},
 	))
 	live := b.lock(services, "teams/a/live")
-	if _, err := b.lock(services, "teams/a/dead").Detach(b.ctx, lock.MinTTL); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(b.lock(services, "teams/a/dead").Detach(b.ctx, lock.MinTTL)))
 	alone := b.client(lock.WithDigest("services", "services-password"))
 	private := b.lock(alone, "private")
 
 	set, err := policy.NewSet(policy.Rule{Match: policy.MustPattern("**"), Policy: lock.Policy{Name: "all", Grace: grace}, OrphanAfter: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	r, err := reaper.New(b.client(lock.WithDigest("reaper", "reaper-password")), reaper.Options{Policies: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	b.eventually("the dead lock is gone", func() bool {
 		report, err := r.Sweep(b.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for _, d := range report.Denied {
 			if !strings.HasPrefix(d.Path, b.root+"/private") {
 				t.Fatalf("denied: %+v", d)
@@ -75,9 +66,7 @@ func TestReaperACLs(t *testing.T) {
 	entry := live.EntryPath()
 	for user, allowed := range map[string]string{"reaper": "get list", "stranger": ""} {
 		z := steady{b.connect(), b.ctx}
-		if err := z.AddAuth("digest", []byte(user+":"+user+"-password")); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, z.AddAuth("digest", []byte(user+":"+user+"-password")))
 		parent := path.Dir(entry)
 		for what, try := range map[string]func() error{
 			"get":    func() error { _, _, err := z.Get(entry); return err },

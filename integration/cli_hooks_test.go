@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // testRunAtLeast: run keeps the lock of a short command for the time of --at-least, or until run
@@ -44,9 +46,7 @@ func testRunAtLeast(t *testing.T, bin string) {
 	c.eventually("the guard is gone, and with it the command", func() bool { return len(c.processes("holdfast-guard", c.name)) == 0 })
 	entry := c.contenders(locks, c.name)[0].Path
 	c.byHand(entry)
-	if err := c.raw.Delete(entry, -1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, c.raw.Delete(entry, -1))
 	p.mustExit(0) // the command ended with status 0 while it had the lock
 	p.mustSay("the command has ended, but its lock was not held for 1h0m0s")
 	p.mustSay("lost: lock \"" + c.name + "\": hold was lost: entry was removed (entry " + entry)
@@ -71,18 +71,14 @@ func testRunRevoke(t *testing.T, bin string) {
 	var asked struct {
 		Entries []struct{ Entry, Owner, Result string }
 	}
-	if err := json.Unmarshal([]byte(r.rest()), &asked); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, json.Unmarshal([]byte(r.rest()), &asked))
 	r.mustExit(0)
 	if len(asked.Entries) != 1 || asked.Entries[0].Owner != "sh" || asked.Entries[0].Result != "asked" || !strings.HasPrefix(asked.Entries[0].Entry, c.root+"/"+c.name+"/") {
 		t.Errorf("asked: %+v", asked)
 	}
 	p.mustExit(4)
 	me, err := user.Current() // the user of the request, as break names it too
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	p.mustSay("asked by " + me.Username + " (host ")
 	p.mustSay("): drained; $(exit)")
 

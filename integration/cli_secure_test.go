@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -24,9 +25,7 @@ import (
 // one a command is refused. No output and no process's arguments show a password.
 func testSASL(t *testing.T, bin string) {
 	s := startSecure(t, withSASL(t))
-	if err := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret").Ensure("/closed", nil, saslACL("svc")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, s.raw(s.authority.Issue(t, "administrator"), "admin:top secret").Ensure("/closed", nil, saslACL("svc")))
 	passwords := map[string]string{"password": saslUsers["svc"], "wrong": "wr0ng"}
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{
@@ -86,9 +85,7 @@ func TestTLSAsDocumented(t *testing.T) {
 		t.Fatal("lock/SECURING.md shows no zoo.cfg, or no configuration")
 	}
 	ports, err := zkserver.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	authority := testpki.New(t)
 	zkserver.ForTest(t, zkserver.Options{Config: strings.Split(strings.NewReplacer(
 		"=2281", fmt.Sprintf("=%d\nsecureClientPortAddress=127.0.0.1", ports[0]),
@@ -99,9 +96,7 @@ func TestTLSAsDocumented(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	defer cancel()
 	locks := configured(t, ctx, file, strings.ReplaceAll(client[1], `"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf(`"127.0.0.1:%d"`, ports[0])))
-	if err := locks.Mutex("orders/42").Do(ctx, func(context.Context) error { return nil }); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, locks.Mutex("orders/42").Do(ctx, func(context.Context) error { return nil }))
 }
 
 // TestClosedEnsembleAsDocumented: the commands of lock/SECURING.md create a root for one user.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -118,9 +119,7 @@ func (p *program) pids() (all watched) {
 	p.Helper()
 	for _, word := range strings.Fields(p.line()) {
 		pid, err := strconv.Atoi(word)
-		if err != nil {
-			p.Fatal(err)
-		}
+		iferr.Fatal(p, err)
 		all = append(all, p.watch(pid))
 	}
 	return all
@@ -128,9 +127,7 @@ func (p *program) pids() (all watched) {
 
 func (p *program) signal(s os.Signal) {
 	p.Helper()
-	if err := p.Signal(s); err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, p.Signal(s))
 }
 
 // status waits until the process has ended and returns its exit status.
@@ -196,9 +193,7 @@ func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 func (c *cli) contenders(locks *lock.Client, name string) []admin.Contender {
 	c.Helper()
 	s, err := admin.New(locks).Inspect(c.ctx, name)
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	return s.Contenders
 }
 
@@ -266,9 +261,7 @@ func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 func (c *cli) processes(program, text string) (pids []int) {
 	c.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	for _, file := range files {
 		line, err := os.ReadFile(file)
 		if err != nil {
@@ -277,9 +270,7 @@ func (c *cli) processes(program, text string) (pids []int) {
 		args := strings.Split(string(line), "\x00")
 		if args[0] == program && slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, text) }) {
 			pid, err := strconv.Atoi(strings.Split(file, "/")[2])
-			if err != nil {
-				c.Fatal(err)
-			}
+			iferr.Fatal(c, err)
 			pids = append(pids, pid)
 		}
 	}
@@ -310,9 +301,7 @@ func testLs(t *testing.T, bin string) {
 	other := c.lock(locks, "catalog")
 	next := c.queued(locks, "orders/42", 2)
 	foreign, err := c.raw.CreateProtectedEphemeralSequential(c.root+"/orders/42/lock-", nil, zk.WorldACL(zk.PermAll))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c.create(c.root+"/stranger", "hello", 0)
 
 	type entry struct {
@@ -337,9 +326,7 @@ func testLs(t *testing.T, bin string) {
 	read := func(args ...string) doc {
 		t.Helper()
 		var d doc
-		if err := json.Unmarshal([]byte(c.output(append([]string{"ls", "--json"}, args...)...)), &d); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, json.Unmarshal([]byte(c.output(append([]string{"ls", "--json"}, args...)...)), &d))
 		return d
 	}
 	all := read()
@@ -455,9 +442,7 @@ func testRunEnvironment(t *testing.T, bin string) {
 		held[0].Owner != "sh" || held[0].PID != p.Pid() || held[0].TTL != long {
 		t.Errorf("the command was told %q, the lock has %+v", said, held)
 	}
-	if err := p.Tell("what we wrote"); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, p.Tell("what we wrote"))
 	if line := p.line(); line != "read what we wrote" {
 		t.Errorf("the command says %q", line)
 	}
@@ -481,9 +466,7 @@ func testRunStatus(t *testing.T, bin string) {
 	file := func(name, text string, mode os.FileMode) (path string) {
 		path = filepath.Join(c.dir, name)
 		writeFile(t, path, text)
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.Chmod(path, mode))
 		return path
 	}
 	script, text := file("script", "\x00\x01", 0o700), file("text", "", 0o600)
@@ -574,9 +557,7 @@ func testRunChildren(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	p := c.start("run", c.name, "--", "sh", "-c", `trap "" TERM; sleep 1000 & echo $!; read line; exit 4`)
 	child := p.pids()
-	if err := p.Tell("end"); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, p.Tell("end"))
 	locks := c.client()
 	c.eventually("the lock is free", func() bool { return len(c.contenders(locks, c.name)) == 0 })
 	if !child.endWithin(0) {
@@ -599,21 +580,15 @@ func testRunStuckStderr(t *testing.T, bin string) {
 		},
 		76: func(_ *os.Process, entry string) {
 			c.byHand(entry)
-			if err := c.raw.Delete(entry, -1); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, c.raw.Delete(entry, -1))
 		},
 	} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		defer r.Close()
 		defer w.Close()
 		// wall clock: a full pipe makes no event
-		if err := w.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, w.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
 		for err == nil {
 			_, err = w.Write(make([]byte, 1024))
 		}
@@ -661,9 +636,7 @@ func testRunOutage(t *testing.T, bin string) {
 	locks := c.client()
 	nextOne, nextTwo := c.queued(locks, "one", 2), c.queued(locks, "two", 2)
 
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, server.Pause())
 	paused := time.Now() // all acknowledged renewals were sent before
 	if line := two.line(); line != "asked" {
 		t.Errorf("the command says %q, want asked", line)
@@ -672,23 +645,17 @@ func testRunOutage(t *testing.T, bin string) {
 	c.mustEnd(pidsOne)
 	one.mustSay("asked to end")
 	data, err := os.ReadFile(beats)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	lines := bytes.Fields(data)
 	last, err := strconv.ParseInt(string(lines[len(lines)-1]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if late := time.Unix(0, last).Sub(paused.Add(ttl)); late > 0 {
 		t.Errorf("the command was at work %v after the end of the lease", late)
 	}
 	c.mustNotHave(nextOne)
 	c.mustNotHave(nextTwo)
 
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, server.Resume())
 	one.mustExit(76)
 	two.mustExit(76)
 	c.mustEnter(nextOne, pidsOne)
@@ -727,9 +694,7 @@ func testRunGuardKilled(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
 	pids := p.pids()
-	if err := syscall.Kill(c.guard().pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Kill(c.guard().pid, syscall.SIGKILL))
 	c.mustEnd(pids)
 	p.mustExit(76)
 	p.mustSay("the process that guards the command has died")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -50,9 +51,7 @@ func testRunTickets(t *testing.T, bin string) {
 	p.mustSay("--detach")
 
 	used, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c.start("run", c.name, "--attach", file, "--detach", file, "--detach-failed", "--", "sh", "-c", script).mustExit(7)
 	c.mustNotHave(waiter)
 
@@ -63,17 +62,11 @@ func testRunTickets(t *testing.T, bin string) {
 	p.mustSay(lock.ErrAttached.Error())
 
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	ticket, err := lock.ParseTicket(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	hold, err := locks.Attach(c.ctx, ticket) // a service can attach to it, too
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c.mustNotHave(waiter)
 	if ticket, err = hold.Ticket(); err != nil {
 		t.Fatal(err)
@@ -93,9 +86,7 @@ func testRunTickets(t *testing.T, bin string) {
 	}
 
 	seen, err := os.ReadFile(tokens)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if got := strings.Fields(string(seen)); len(got) != 2 || got[0] == got[1] || !strings.HasSuffix(hold.Token().String(), "-00000002") {
 		t.Errorf("the commands had the tokens %q, and the last one %v", got, hold.Token())
 	}

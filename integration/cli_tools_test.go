@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/pty"
 	"github.com/holdfast-io/holdfast/lock"
@@ -26,9 +27,7 @@ import (
 // decode reads the JSON document that a command prints.
 func decode[T any](c *cli, args ...string) (doc T) {
 	c.Helper()
-	if err := json.Unmarshal([]byte(c.output(args...)), &doc); err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, json.Unmarshal([]byte(c.output(args...)), &doc))
 	return doc
 }
 
@@ -94,9 +93,7 @@ func testBreak(t *testing.T, bin string) {
 	next := c.queued(locks, c.name, 2)
 
 	refused := c.start("break", c.name)
-	if err := refused.Tell("no"); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, refused.Tell("no"))
 	refused.mustExit(1)
 	refused.mustSay("nothing was done, because the answer was not yes")
 	c.mustNotHave(next)
@@ -272,9 +269,7 @@ func testTop(t *testing.T, bin string) {
 	cmd.Env = append(os.Environ(), "TERM=xterm")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, cmd.Start())
 	slave.Close()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -303,18 +298,12 @@ func testTop(t *testing.T, bin string) {
 		})
 	}
 	shows("the lock is shown", c.name, "1 lock, 1 waiting", "shop (", "sorted by waiters")
-	if _, err := master.WriteString("n"); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(master.WriteString("n")))
 	shows("it is sorted by name", "sorted by name")
 	c.unlock(hold)
 	c.unlock(<-next)
 	shows("the lock has gone", "0 locks, 0 waiting")
-	if _, err := master.WriteString("q"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	iferr.Fatal(t, iferr.Of(master.WriteString("q")))
+	iferr.Error(t, <-ended)
 	shows("the terminal is given back", "\x1b[?25h\x1b[?1049l")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -72,9 +73,7 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(c.ttl, time.Second)),
 		lock.WithSessionTimeout(cutSession), lock.WithUnlockTimeout(c.ttl), lock.WithDialer(c.tap.Dial),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() {
 		cancel()
 		c.helpers.Wait()
@@ -113,9 +112,7 @@ func (c *cut) begin() {
 		}
 		c.helpers.Go(c.contend)
 		if c.expires {
-			if err := c.tap.Expire(c.ctx, c.servers[0]); err != nil {
-				c.Error(err)
-			}
+			iferr.Error(c, c.tap.Expire(c.ctx, c.servers[0]))
 		}
 		if c.fault == zkserver.HoldReply {
 			time.Sleep(holdFor) // wall clock: replies are held for longer than a lease
@@ -237,13 +234,9 @@ func (c *cut) path(entry string) string { return c.root + "/" + c.name + "/" + e
 
 // exists reports whether a node exists, after a sync.
 func (c *cut) exists(path string) bool {
-	if _, err := c.raw.Sync(path); err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, iferr.Of(c.raw.Sync(path)))
 	exists, _, err := c.raw.Exists(path)
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	return exists
 }
 

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -113,9 +114,7 @@ func TestEveryCutPoint(t *testing.T) {
 
 	time.Sleep(heldTTL + grace + 2*time.Second) // wall clock: until all abandoned leases and orphan_after are over
 	report, err := b.reaper(time.Second).Sweep(b.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Logf("the last sweep: %+v", report.Total)
 	if left := b.nodes(); len(left) > 0 {
 		t.Errorf("left after TTL, grace and a sweep: %q", left)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/foreign"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -54,9 +55,7 @@ func TestDev(t *testing.T) {
 func dev(t *testing.T, bin string, args ...string) []string {
 	t.Helper()
 	w, err := zkserver.StartWorker(exec.Command(filepath.Join(bin, "holdfast"), append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { w.Close(0) })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -69,9 +68,7 @@ func dev(t *testing.T, bin string, args ...string) []string {
 		t.Fatalf("it begins with %q", line.Text)
 	}
 	t.Cleanup(func() {
-		if err := w.Signal(syscall.SIGINT); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, w.Signal(syscall.SIGINT))
 		if <-w.Exited(); w.ExitCode() != 0 || w.Stderr() != "" {
 			t.Errorf("it ends with status %d, and says %q", w.ExitCode(), w.Stderr())
 		}
@@ -84,13 +81,9 @@ func dev(t *testing.T, bin string, args ...string) []string {
 func devGoZookeeper(t *testing.T, servers []string) {
 	b, other := on(t, servers[:1]), on(t, servers[1:2])
 	hold := b.lock(b.client(), "orders/42")
-	if _, err := other.raw.Sync(hold.EntryPath()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(other.raw.Sync(hold.EntryPath())))
 	_, stat, err := other.raw.Get(hold.EntryPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if ahead := time.Until(time.UnixMilli(stat.Mtime)); (ahead - 3*90*time.Second).Abs() > time.Minute {
 		t.Errorf("the leader's clock is %v ahead; want that of the third member, 4m30s", ahead)
 	}
@@ -162,9 +155,7 @@ func TestProgramOfREADME(t *testing.T) {
 	servers := dev(t, programs(t))
 	dir := t.TempDir()
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	writeFile(t, filepath.Join(dir, "main.go"), strings.ReplaceAll(snippets[i].text, "127.0.0.1:2181", servers[0]))
 	writeFile(t, filepath.Join(dir, "go.mod"), "module example\n\ngo 1.25.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
 	writeFile(t, filepath.Join(dir, "go.sum"), text(t, "../go.sum"))

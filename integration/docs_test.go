@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestDocsNameWhatIsThere: the tests and make targets that the documents name exist.
@@ -22,9 +24,7 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	targets := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9]+):`).FindAllStringSubmatch(text(t, "../Makefile"), -1) {
 		targets[m[1]] = true
@@ -64,9 +64,7 @@ func TestDocsOfPackagesNameNoTest(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 }
 
 // TestDocsLinkToWhatIsThere: the files that the documents link to exist, and declare the names that
@@ -109,8 +107,6 @@ func TestDocsFenceAsTested(t *testing.T) {
 func text(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return string(data)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // raced is a result of integration/compare.
@@ -22,9 +24,7 @@ func TestFamiliesOfJobs(t *testing.T) {
 	var one, several []raced
 	for line := range strings.Lines(text(t, "compare/results.jsonl")) {
 		var r raced
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, json.Unmarshal([]byte(line), &r))
 		if r.Kind != "ticks" {
 			continue
 		}

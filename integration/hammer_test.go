@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -71,9 +72,7 @@ func TestHammer(t *testing.T) {
 func (b *bench) borrower(z *zk.Conn) *lock.Client {
 	b.Helper()
 	c, err := lock.New(z, lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace))
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	b.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			b.Errorf("close: %v", err)

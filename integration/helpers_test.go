@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -82,9 +83,7 @@ func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
 		tap = taps[0]
 	}
 	z, _, err := zk.Connect(b.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(tap.Dial))
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	b.Cleanup(z.Close)
 	return z
 }
@@ -108,9 +107,7 @@ func (b *bench) client(opts ...lock.Option) *lock.Client {
 func dial(t testing.TB, ctx context.Context, servers []string, opts ...lock.Option) *lock.Client {
 	t.Helper()
 	c, err := lock.Dial(ctx, servers, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -240,9 +237,7 @@ func (b *bench) nothingLeft() {
 // abandon creates a lock with an entry that no client renews, with the shortest lease.
 func (b *bench) abandon(name string, opts ...lock.Option) {
 	b.Helper()
-	if _, err := b.lock(b.client(opts...), name).Detach(b.ctx, lock.MinTTL); err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, iferr.Of(b.lock(b.client(opts...), name).Detach(b.ctx, lock.MinTTL)))
 }
 
 // orphan abandons a lock, and waits until the reaper may delete the entry.
@@ -264,9 +259,7 @@ func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) 
 	for _, dead := range s.Contenders {
 		b.eventually("the lease has been over for long enough", func() bool {
 			now, err := tool.Now(b.ctx)
-			if err != nil {
-				b.Fatal(err)
-			}
+			iferr.Fatal(b, err)
 			return now.Earliest().After(dead.Expires.Add(grace + orphanAfter))
 		})
 	}
@@ -332,9 +325,7 @@ type process struct {
 func (b *bench) start(cmd *exec.Cmd) *process {
 	b.Helper()
 	w, err := zkserver.StartWorker(cmd)
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	b.Cleanup(func() {
 		w.Kill()
 		if b.Failed() {
@@ -423,9 +414,7 @@ func (b *bench) zkCli(commands string) string {
 	b.Helper()
 	zkserver.NeedReal(b)
 	found, err := zkserver.Find(b.ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	cmd := exec.CommandContext(b.ctx, found.Java, "-cp", found.ClassPath, "org.apache.zookeeper.ZooKeeperMain", "-server", b.servers[0])
 	cmd.Stdin = strings.NewReader(commands + "\nquit\n")
 	cmd.Dir = b.TempDir()
@@ -441,10 +430,6 @@ func (b *bench) zkCli(commands string) string {
 // writeFile writes a file that only its owner can read, and makes its folder.
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	iferr.Fatal(t, os.WriteFile(path, []byte(text), 0o600))
 }

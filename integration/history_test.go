@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -100,9 +101,7 @@ func TestHistory(t *testing.T) {
 
 func newIncident(t *testing.T, bin string) *incident {
 	installation, err := zkserver.FindFixed(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	i := &incident{clocks: map[*zkserver.Server]*zkserver.Clock{}, lock: "orders/42"}
 	opts := zkserver.Options{Installation: installation}
 	var clocks []*zkserver.Clock
@@ -144,9 +143,7 @@ func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 // renew writes the entry of a hold, as its client does each third of the TTL.
 func (i *incident) renew(hold *lock.Hold) {
 	i.ensemble.Helper()
-	if err := hold.Extend(i.ensemble.ctx, long); err != nil {
-		i.ensemble.Fatal(err)
-	}
+	iferr.Fatal(i.ensemble, hold.Extend(i.ensemble.ctx, long))
 }
 
 // plant makes the events of TestHistory and asks for moments between them.
@@ -180,20 +177,14 @@ func (i *incident) plant() {
 	i.ask("the dead was purged", "shop-3", 0)
 
 	leader, err := i.members.Leader(i.ensemble.ctx)
-	if err != nil {
-		i.ensemble.Fatal(err)
-	}
-	if err := i.clocks[leader].Step(time.Hour); err != nil {
-		i.ensemble.Fatal(err)
-	}
+	iferr.Fatal(i.ensemble, err)
+	iferr.Fatal(i.ensemble, i.clocks[leader].Step(time.Hour))
 	i.awaitClock(time.Hour)
 	i.ask("the leader's clock was stepped", "shop-3", 0)
 	i.renew(hold)
 
 	fourth := i.queued(i.named("shop-4"), i.lock, 2)
-	if _, err := tool.Break(i.ensemble.ctx, hold.EntryPath(), znode.Broken{Owner: "ops", Host: "bastion", PID: 7, Reason: "hangs since the step"}); err != nil {
-		i.ensemble.Fatal(err)
-	}
+	iferr.Fatal(i.ensemble, iferr.Of(tool.Break(i.ensemble.ctx, hold.EntryPath(), znode.Broken{Owner: "ops", Host: "bastion", PID: 7, Reason: "hangs since the step"})))
 	hold = i.enters(fourth)
 	i.ask("shop-3 was broken", "shop-4", 0)
 
@@ -297,17 +288,13 @@ func (i *incident) leave() {
 	write := func(name string, data []byte) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err == nil {
 			err = os.WriteFile(name, data, 0o644)
-			if err != nil {
-				i.ensemble.Error(err)
-			}
+			iferr.Error(i.ensemble, err)
 		}
 	}
 	write(filepath.Join(dir, "moments.txt"), []byte(moments.String()))
 	for n, s := range i.members.Servers() {
 		files, err := filepath.Glob(filepath.Join(s.DataDir(), "*.*"))
-		if err != nil {
-			i.ensemble.Error(err)
-		}
+		iferr.Error(i.ensemble, err)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/kdc"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/integration/wait"
@@ -69,9 +70,7 @@ func onLocalhost(address string) string { return strings.Replace(address, "127.0
 func (k *kerberized) mechanism(principal string) lock.SASL {
 	k.Helper()
 	m, err := kerberos.New(kerberos.Config{Principal: principal, Keytab: k.keytabs[principal], Krb5Conf: k.Conf})
-	if err != nil {
-		k.Fatal(err)
-	}
+	iferr.Fatal(k.TB, err)
 	return m
 }
 
@@ -84,12 +83,8 @@ func TestKerberosStranger(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
 	administrator := k.raw(k.secure.ours, "admin:top secret")
-	if err := administrator.Ensure("/kerberos", nil, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "svc@" + k.Realm}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, administrator.Ensure("/kerberos", nil, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "svc@" + k.Realm}}))
+	iferr.Fatal(t, administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")))
 	k.unharmed(k.client(lock.WithRoot("/kerberos"), k.as("svc")), func(hold *lock.Hold) {
 		k.denyRaw(k.raw(k.secure.ours), "/kerberos", hold.EntryPath())
 		k.denyLibrary("/kerberos", hold)
@@ -104,9 +99,7 @@ func TestKerberosRequired(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{}, "sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl")
 	hold, err := k.client(k.as("svc")).Mutex("orders/42").Lock(k.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c, err := lock.Dial(k.ctx, []string{k.secure.secure}, lock.WithTLS(k.tls(k.secure.ours)))
 	if err == nil {
 		defer c.Close()
@@ -115,9 +108,7 @@ func TestKerberosRequired(t *testing.T) {
 	if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), "zookeeper.sasl") {
 		t.Errorf("without SASL: %v", err)
 	}
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, hold.Unlock())
 }
 
 // TestHoldOutlivesTickets: a hold survives ten logins or more with tickets that end soon, and
@@ -127,9 +118,7 @@ func TestHoldOutlivesTickets(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{TicketLife: *ticketLife})
 	relay, err := zkserver.NewRelay(strings.Replace(k.secure.secure, "localhost", "127.0.0.1", 1), zkserver.RelayOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer relay.Close()
 	logins := &counted{SASL: k.mechanism("svc")}
 	var byTime atomic.Int64 // connections that the client ended for a newer ticket
@@ -142,9 +131,7 @@ func TestHoldOutlivesTickets(t *testing.T) {
 	through.secure = onLocalhost(relay.Addr())
 	ours := through.client(lock.WithSASL(logins), lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Hook(hook)))
 	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	token := hold.Token()
 	rival := k.client(k.as("svc")).Mutex("orders/42")
 	begin := time.Now()
@@ -234,9 +221,7 @@ func TestKerberosMistakes(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
 	k.Admin(t, "cpw -randkey zookeeper/localhost")
-	if err := os.Remove(k.service); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Remove(k.service))
 	ctx, cancel := context.WithTimeout(k.ctx, patience)
 	defer cancel()
 	_, err := lock.Dial(ctx, []string{k.secure.secure}, lock.WithTLS(k.tls(k.secure.ours)), k.as("svc"), lock.WithSessionTimeout(10*time.Second))
@@ -304,9 +289,7 @@ func TestKerberosErrorsAsDocumented(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"../lock/kerberos", "../lock/internal/zkconn"} {
 		files, err := filepath.Glob(dir + "/*.go")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for _, file := range files {
 			code.WriteString(text(t, file))
 		}

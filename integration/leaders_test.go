@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -128,18 +129,12 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	c, sweeps := s.crowd(lock.WithTTL(long), lock.WithSessionTimeout(time.Minute), lock.WithLogger(log)), s.sweeper()
 	still := s.lock(s.client(), "still")
 	ticket, err := still.Detach(s.ctx, 10*time.Minute) // no process renews it
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	s.awaitSweeps(sweeps)
 
 	s.server.Kill()
-	if err := s.clock.Step(time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.server.Restart(s.ctx); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, s.clock.Step(time.Hour))
+	iferr.Fatal(t, s.server.Restart(s.ctx))
 	s.awaitClock(time.Hour)
 	s.awaitSweeps(sweeps)
 	c.unhurt("a restart with another clock")
@@ -154,18 +149,14 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	dry := s.sweeping("newcomer")
 	dry.DryRun = true
 	report, err := s.sweepOnce(s.ctx, dry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if !slices.ContainsFunc(report.Planned, func(p reaper.Planned) bool { return p.Path == still.EntryPath() }) {
 		t.Errorf("a reaper that comes after the restart does not plan to delete %s, which would be more than is promised: %+v", still.EntryPath(), report.Planned)
 	}
 
 	sweeps.stop()
 	again, err := s.client().Attach(s.ctx, ticket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	s.unlock(again)
 	c.disperse()
 }
@@ -183,9 +174,7 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	t.Helper()
 	zkserver.NeedReal(t)
 	installation, err := zkserver.FindFixed(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	opts := zkserver.Options{Installation: installation}
 	for _, d := range ahead {
 		opts.MemberEnv = append(opts.MemberEnv, zkserver.ClockForTest(t, d).Env())
@@ -204,9 +193,7 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 	e.Helper()
 	leader, err := e.members.Leader(e.ctx)
-	if err != nil {
-		e.Fatal(err)
-	}
+	iferr.Fatal(e, err)
 	for since = time.Now(); e.ahead[leader] != ahead; {
 		since = e.depose()
 		if leader, err = e.members.Leader(e.ctx); err != nil {
@@ -223,19 +210,13 @@ func (e *ensemble) depose() (since time.Time) {
 	e.Helper()
 	// If a server is killed while another server synchronizes with it, an old ZooKeeper may lose
 	// data. If all members have the same data, they elect the member with the highest id.
-	if err := e.members.Whole(e.ctx); err != nil {
-		e.Fatal(err)
-	}
+	iferr.Fatal(e, e.members.Whole(e.ctx))
 	old, err := e.members.Leader(e.ctx)
-	if err != nil {
-		e.Fatal(err)
-	}
+	iferr.Fatal(e, err)
 	old.Kill()
 	e.write()
 	since = time.Now()
-	if err := old.Restart(e.ctx); err != nil {
-		e.Fatal(err)
-	}
+	iferr.Fatal(e, old.Restart(e.ctx))
 	return since
 }
 
@@ -257,9 +238,7 @@ func onStepping(t *testing.T) *stepping {
 // step steps the server's clock, and waits until new stamps show the step.
 func (s *stepping) step(ahead time.Duration) {
 	s.Helper()
-	if err := s.clock.Step(ahead); err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, s.clock.Step(ahead))
 	s.awaitClock(ahead)
 }
 

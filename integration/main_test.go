@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -60,8 +61,6 @@ var built = sync.OnceValue(func() (err error) {
 // programs returns the folder of the programs holdfast and reaper.
 func programs(t *testing.T) (folder string) {
 	t.Helper()
-	if err := built(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, built())
 	return programsDir
 }

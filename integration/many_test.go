@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -29,9 +30,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 	for range 64 {
 		joiners.Go(func() {
 			for i := range names {
-				if _, err := c.Mutex(fmt.Sprint("many", i)).Lock(b.ctx); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, iferr.Of(c.Mutex(fmt.Sprint("many", i)).Lock(b.ctx)))
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -140,9 +141,7 @@ func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
 func (m *mixed) anchored(path string, want bool) {
 	m.Helper()
 	children, _, err := m.raw.Children(path)
-	if err != nil {
-		m.Error(err)
-	}
+	iferr.Error(m, err)
 	if n := len(children) - len(withoutAnchors(slices.Clone(children))); n > 1 || want != (n == 1) {
 		m.Errorf("%s has the children %q; an anchor: %v", path, children, want)
 	}
@@ -326,9 +325,7 @@ func (m *mixed) testTheirSessionLost(t *testing.T) {
 			behind := m.queues(next, "lock", path, 2)
 			answer, err := theirs.Ask(m.ctx, "unlock")
 			t.Logf("%s, unlock: %s", library, answer)
-			if err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, err)
 			m.waits(behind)
 			if held, err := ours.Ask(m.ctx, "held"); err != nil || held != "yes" {
 				t.Errorf("ours is held: %s, %v", held, err)

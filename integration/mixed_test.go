@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -252,18 +253,14 @@ func (q *queue) look(c part) {
 
 // first returns the name of the first entry in the queue, and the Czxid of its parent.
 func (q *queue) first() (name string, parent int64) {
-	if _, err := q.raw.Sync(q.path); err != nil {
-		q.Error(err)
-	}
+	iferr.Error(q, iferr.Of(q.raw.Sync(q.path)))
 	children, _, err := q.raw.Children(q.path)
 	if children = withoutAnchors(children); err != nil || len(children) == 0 {
 		q.Errorf("children %q: %v", children, err)
 		return "", 0
 	}
 	_, stat, err := q.raw.Exists(q.path)
-	if err != nil {
-		q.Error(err)
-	}
+	iferr.Error(q, err)
 	return slices.MinFunc(children, bySequence), stat.Czxid
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -161,9 +162,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 // asks requests the release of a hold, and waits until its holder hears of that request.
 func (b *bench) asks(asker *lock.Client, h *lock.Hold, reason string) {
 	b.Helper()
-	if err := asker.Revoke(b.ctx, h.Name(), reason); err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, asker.Revoke(b.ctx, h.Name(), reason))
 	for heard := ""; heard != reason; { // an earlier request may be heard again first
 		select {
 		case asked := <-h.Revoked():
@@ -215,15 +214,11 @@ func TestKilledHolder(t *testing.T) {
 	go func() { entered <- b.lock(c, "x") }()
 	b.eventually("the next one queues", func() bool { return len(b.children("x")) == 2 })
 	_, stat, err := b.raw.Get(b.root + "/x/" + b.first("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	dead.Kill()
 	h := <-entered
 	now, err := admin.New(c).Now(b.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if took := now.Latest().Sub(time.UnixMilli(stat.Mtime)); took < ttl+grace {
 		t.Errorf("the next one entered %v after the last renewal, before TTL and grace of %v", took, ttl+grace)
 	}
@@ -249,13 +244,9 @@ func (b *bench) first(name string) string {
 func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 	b.Helper()
 	all, err := policy.ParsePattern("**")
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	set, err := policy.NewSet(policy.Rule{Match: all, Policy: lock.Policy{Name: "test", TTL: ttl, Grace: grace, LocalWindow: lock.NoLocalWindow}, OrphanAfter: orphanAfter})
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	return set
 }
 
@@ -264,18 +255,12 @@ func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 	b.Helper()
 	set := b.policies(long, orphanAfter)
 	c, err := lock.Dial(b.ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(set), lock.WithSessionTimeout(sessionTimeout))
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	b.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			b.Error(err)
-		}
+		iferr.Error(b, c.Close())
 	})
 	r, err := reaper.New(c, reaper.Options{Policies: set, Schedule: "@every 1s"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	return r
 }
 
@@ -325,9 +310,7 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 	})
 	r := b.reaper(time.Second)
 	wg.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, r.Run(ctx))
 	})
 	<-time.After(span) // wall clock: the reaper and the clients run for this long
 	for name, r := range rooms {
@@ -386,9 +369,7 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 	stats := map[string]zk.Stat{}
 	for _, p := range foreign {
 		_, stat, err := b.raw.Exists(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		stat.Cversion, stat.Pzxid, stat.NumChildren = 0, 0, 0
 		stats[p] = *stat
 	}
@@ -417,9 +398,7 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 		t.Errorf("a sweep of the active reaper, beside its scheduled ones: %+v, %v", report, err)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, <-ended)
 	b.wipe()
 }
 
@@ -447,8 +426,6 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 		}
 		h := b.lock(c, "x")
 		b.unlock(h)
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, c.Close())
 	}
 }

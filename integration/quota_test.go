@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -28,9 +29,7 @@ func TestHardQuota(t *testing.T) {
 	defer cancel()
 	const ttl = 3 * time.Second
 	z, _, err := zk.Connect([]string{s.Addr()}, 20*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer z.Close()
 	create := func(path, data string) {
 		t.Helper()
@@ -59,9 +58,7 @@ func TestHardQuota(t *testing.T) {
 
 	a, b := dial(t, ctx, []string{s.Addr()}, lock.WithTTL(ttl), lock.WithGrace(grace)), dial(t, ctx, []string{s.Addr()}, lock.WithTTL(ttl), lock.WithGrace(grace))
 	hold, err := a.Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	entered := make(chan error, 1)
 	go func() {
 		next, err := b.Mutex("x").Lock(ctx)
@@ -77,9 +74,7 @@ func TestHardQuota(t *testing.T) {
 	}()
 	for joined := false; !joined; { // the anchor and two entries
 		names, _, err := z.Children("/locks/x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		joined = len(names) == 3
 		select {
 		case err := <-entered:
@@ -97,9 +92,7 @@ func TestHardQuota(t *testing.T) {
 	case <-hold.Context().Done():
 		t.Fatal(fmt.Errorf("the hold: %w", context.Cause(hold.Context())))
 	}
-	if err := hold.Unlock(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, hold.Unlock())
 	if err := <-entered; err != nil {
 		t.Errorf("the waiter: %v", err)
 	}

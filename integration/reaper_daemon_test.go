@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -105,9 +106,7 @@ func testReaperReload(t *testing.T, bin string) {
 	b.mustSweep("b/2")
 	next := filepath.Join(c.dir, "next.yaml") // another file in its place, as editors have it
 	writeFile(t, next, policiesOf("b"))
-	if err := os.Rename(next, filepath.Join(c.dir, "config.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Rename(next, filepath.Join(c.dir, "config.yaml")))
 	b.eventually("the rest is as it was", func() bool { return len(p.logged(saysTheSame)) > 0 })
 	c.configure("")
 	b.eventually("an empty file is refused", func() bool { return len(p.logged(saysRefused)) > 2 })
@@ -135,20 +134,12 @@ roots:
   - {name: two, root: %s, policies: [{name: own, match: "**", ttl: %v, grace: %v, orphan_after: 1s}], zookeeper: {auth: {user: two, password_file: password}}}
 `, strings.Join(one.servers, `", "`), programSession, long, grace, one.root, third, two.root, long, grace))
 	writeFile(t, filepath.Join(c.dir, "password"), "tr0ub4dor")
-	if err := two.raw.AddAuth("digest", []byte("two:tr0ub4dor")); err != nil {
-		t.Fatal(err)
-	}
-	if err := two.raw.Ensure(two.root, nil, zk.DigestACL(zk.PermAll, "two", "tr0ub4dor")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, two.raw.AddAuth("digest", []byte("two:tr0ub4dor")))
+	iferr.Fatal(t, two.raw.Ensure(two.root, nil, zk.DigestACL(zk.PermAll, "two", "tr0ub4dor")))
 	one.create(third, "", 0)
-	if _, err := one.raw.SetACL(third, zk.WorldACL(zk.PermRead), -1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(one.raw.SetACL(third, zk.WorldACL(zk.PermRead), -1)))
 	defer func() {
-		if err := one.raw.Delete(third, -1); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, one.raw.Delete(third, -1))
 	}()
 	p := c.start()
 	p.logs("this root cannot be swept, and is tried again; the others are swept all the same")
@@ -168,9 +159,7 @@ roots:
 
 	once := c.start("--once")
 	var reports []reaper.Report
-	if err := json.Unmarshal([]byte(once.rest()), &reports); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, json.Unmarshal([]byte(once.rest()), &reports))
 	once.mustExit(1) // because one root cannot be swept
 	complete := map[string]bool{}
 	for _, r := range reports {

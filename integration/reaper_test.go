@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/pty"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -83,9 +84,7 @@ func testReaperOnce(t *testing.T, bin string) {
 	if after := b.nodes(); !slices.Equal(after, []string{b.root + "/foreign"}) {
 		t.Errorf("left %q, want the foreign node", after)
 	}
-	if err := b.raw.Delete(b.root+"/foreign", -1); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, b.raw.Delete(b.root+"/foreign", -1))
 }
 
 // testReaperSkips: a second reaper with --once does not sweep while the first is active. Its report
@@ -115,9 +114,7 @@ func testReaperOutage(t *testing.T, bin string) {
 	s.Kill()
 	second := c.start()
 	b.eventually("the second one has noticed", func() bool { return strings.Contains(second.Stderr(), "no ZooKeeper yet") })
-	if err := s.Restart(b.ctx); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, s.Restart(b.ctx))
 	for i, active := range []*program{first, second} {
 		name := fmt.Sprintf("lock%d", i)
 		b.unlock(b.lock(locks, name))
@@ -137,18 +134,12 @@ type page struct {
 func (p page) get(path string) (int, string) {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.url+path, nil)
-	if err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, err)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
+	iferr.Fatal(p, err)
 	return answer.StatusCode, string(body)
 }
 
@@ -184,9 +175,7 @@ func testReaperPage(t *testing.T, bin string) {
 	var now struct {
 		Roots []reaper.Status
 	}
-	if err := json.Unmarshal([]byte(text), &now); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, json.Unmarshal([]byte(text), &now))
 	if r := now.Roots[0]; r.State != reaper.Active || len(r.Reports) == 0 || r.Schedules[0].Next.IsZero() || !strings.HasSuffix(r.File, "config.yaml") {
 		t.Errorf("%s", text)
 	}
@@ -196,9 +185,7 @@ func testReaperPage(t *testing.T, bin string) {
 
 	s.Kill()
 	b.eventually("it is not ready", func() bool { code, _ := at.get("/readyz"); return code == http.StatusServiceUnavailable })
-	if err := s.Restart(b.ctx); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, s.Restart(b.ctx))
 	b.eventually("it is ready again", func() bool { code, _ := at.get("/readyz"); return code == http.StatusOK })
 	p.signal(syscall.SIGTERM)
 	p.mustExit(0)
@@ -209,9 +196,7 @@ func testReaperPage(t *testing.T, bin string) {
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, theirs = pty.Open(t)
-	if err := unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 120}); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 120}))
 	return ours, theirs
 }
 
@@ -228,9 +213,7 @@ func testReaperBar(t *testing.T, bin string) {
 	cmd := exec.CommandContext(b.ctx, c.prog, append(c.args, "--once")...)
 	var report bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &report, theirs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, cmd.Start())
 	theirs.Close()
 	shown, err := io.ReadAll(ours)
 	if err != nil && !errors.Is(err, syscall.EIO) { // reading fails with EIO when the program has ended

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -41,9 +42,7 @@ func TestReconfiguration(t *testing.T) {
 func (r *reconfigurable) pick(list []*zkserver.Server, leads bool) *zkserver.Server {
 	r.Helper()
 	leader, err := r.members.Leader(r.ctx)
-	if err != nil {
-		r.Fatal(err)
-	}
+	iferr.Fatal(r, err)
 	i := slices.IndexFunc(list, func(s *zkserver.Server) bool { return (s == leader) == leads })
 	return list[max(i, 0)]
 }
@@ -63,9 +62,7 @@ func onReconfigurable(t *testing.T) *reconfigurable {
 		zkserver.NotRun(t, "needs ZooKeeper 3.5")
 	}
 	installation, err := zkserver.FindFixed(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	r := &reconfigurable{members: zkserver.EnsembleForTest(t, 3, zkserver.Options{Installation: installation, Reconfig: true})}
 	t.Cleanup(func() { r.raw.Close() }) // runs after the bench's own cleanup
 	r.bench = on(t, r.members.Addrs())
@@ -78,9 +75,7 @@ func (r *reconfigurable) reconnect() {
 	r.Helper()
 	r.servers = r.members.Addrs()
 	z, _, err := zk.Connect(r.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialAnswered))
-	if err != nil {
-		r.Fatal(err)
-	}
+	iferr.Fatal(r, err)
 	r.raw.Close()
 	r.raw = steady{z, r.ctx}
 }
@@ -92,9 +87,7 @@ func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 	if killed {
 		s.Kill()
 	}
-	if err := r.members.Remove(r.ctx, s); err != nil {
-		r.Fatal(err)
-	}
+	iferr.Fatal(r, r.members.Remove(r.ctx, s))
 	r.reconnect()
 	if !killed {
 		r.eventually("no client is at the removed server", func() bool {
@@ -102,11 +95,7 @@ func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 			return err == nil && stats["zk_num_alive_connections"] == "1" // the connection of this query
 		})
 	}
-	if err := s.Stop(); err != nil {
-		r.Fatal(err)
-	}
-	if _, err := r.members.Add(r.ctx); err != nil {
-		r.Fatal(err)
-	}
+	iferr.Fatal(r, s.Stop())
+	iferr.Fatal(r, iferr.Of(r.members.Add(r.ctx)))
 	r.reconnect()
 }

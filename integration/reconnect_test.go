@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -37,9 +38,7 @@ func TestServerThatLimitsRequestSize(t *testing.T) {
 	var extended sync.WaitGroup
 	for _, h := range holds[:100] {
 		extended.Go(func() {
-			if err := h.Extend(b.ctx, 2*long); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, h.Extend(b.ctx, 2*long))
 		})
 	}
 	extended.Wait()
@@ -64,12 +63,8 @@ func TestServerWithoutItsData(t *testing.T) {
 	}
 	h := b.lock(c, "held", lock.WithTTL(long))
 	s.Kill()
-	if err := os.RemoveAll(s.DataDir()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Restart(b.ctx); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.RemoveAll(s.DataDir()))
+	iferr.Fatal(t, s.Restart(b.ctx))
 	var refused error
 	b.eventually("the client is told that servers refuse it", func() bool {
 		refused = c.Check() // before the server serves, it names another reason

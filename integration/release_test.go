@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // released is the version by which TestReleasedModules releases this repository.
@@ -34,9 +36,7 @@ func TestReleasedModules(t *testing.T) {
 			continue
 		}
 		file, err := compilable(s, fmt.Sprintf("snippet%d", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		programs[file.module] = append(programs[file.module], file)
 	}
 	publish(t, proxy, tree, "")
@@ -86,9 +86,7 @@ func copyOfTree(t *testing.T) string {
 		if name == "" || os.IsNotExist(err) { // deleted, and not committed yet
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		writeFile(t, filepath.Join(tree, name), string(data))
 	}
 	return tree
@@ -100,15 +98,11 @@ func publish(t *testing.T, proxy, tree, folder string) {
 	path := strings.TrimSuffix(module+"/"+folder, "/")
 	root, at := filepath.Join(tree, folder), filepath.Join(proxy, path, "@v", released)
 	info, err := json.Marshal(map[string]any{"Version": released, "Time": time.Now().UTC()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	writeFile(t, at+".info", string(info))
 	writeFile(t, at+".mod", text(t, filepath.Join(root, "go.mod")))
 	file, err := os.Create(at + ".zip")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	archive := zip.NewWriter(file)
 	err = filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
 		if err != nil {
@@ -130,15 +124,9 @@ func publish(t *testing.T, proxy, tree, folder string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
+	iferr.Fatal(t, archive.Close())
+	iferr.Fatal(t, file.Close())
 }
 
 // command runs a command in a folder, and returns its output.

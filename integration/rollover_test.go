@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -98,9 +99,7 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 	connect := func() steady {
 		t.Helper()
 		z, _, err := zk.Connect([]string{s.Addr()}, 2*sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(testLog{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		return steady{z, t.Context()}
 	}
 	z := connect()
@@ -108,9 +107,7 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 		path string
 		kind znode.Kind
 	}{{filepath.Dir(path), znode.Dir}, {path, znode.Mutex}} {
-		if err := z.Ensure(n.path, znode.Parent{Kind: n.kind}.Encode(), zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, z.Ensure(n.path, znode.Parent{Kind: n.kind}.Encode(), zk.WorldACL(zk.PermAll)))
 	}
 	// A server writes a snapshot in the background after a number of transactions. Since 3.5 it
 	// also does so at its start.
@@ -118,16 +115,12 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 		if n == 100*snapEvery {
 			t.Fatalf("no snapshot with %s in %s after %d transactions", path, s.DataDir(), n)
 		}
-		if err := z.Write(filepath.Dir(path), znode.Parent{Kind: znode.Dir}.Encode()); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, z.Write(filepath.Dir(path), znode.Parent{Kind: znode.Dir}.Encode()))
 	}
 	z.Close()
 	s.Kill()
 	doctor(t, s.DataDir(), path, counter)
-	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, s.Restart(t.Context()))
 	z = connect()
 	defer z.Close()
 	// A server that rejects the snapshot starts empty. The Cversion of a Stat counts creates and
@@ -143,9 +136,7 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 	t.Helper()
 	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshot.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	number := func(file string) (n int64) {
 		fmt.Sscanf(filepath.Ext(file), ".%x", &n)
 		return n
@@ -168,9 +159,7 @@ func doctor(t *testing.T, dir, path string, counter int32) {
 	t.Helper()
 	newest := completeSnapshot(t, dir, path)
 	data, err := os.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	// A node is its path and its data, each after its length, then the number of its ACL, and a
 	// StatPersisted: czxid, mzxid, ctime, mtime, version, cversion...
 	at := bytes.Index(data, lengthed(path)) + 4 + len(path)
@@ -180,18 +169,12 @@ func doctor(t *testing.T, dir, path string, counter int32) {
 	end := bytes.LastIndex(data, lengthed("/"))
 	seal := end - 8
 	binary.BigEndian.PutUint64(data[seal:], uint64(adler32.Checksum(data[:seal])))
-	if err := os.WriteFile(newest, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(newest, data, 0o600))
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, f := range files {
 		if other := filepath.Join(dir, f.Name()); other != newest {
-			if err := os.Remove(other); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, os.Remove(other))
 		}
 	}
 }

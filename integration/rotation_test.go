@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -34,9 +35,7 @@ func TestPasswordRotation(t *testing.T) {
 	}
 	z := steady{(&bench{TB: t, servers: []string{server}}).connect(), ctx}
 	for _, login := range []string{"svc:0ld", "svc:n3w"} {
-		if err := z.AddAuth("digest", []byte(login)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, z.AddAuth("digest", []byte(login)))
 	}
 	works := func(step string, clients ...*lock.Client) {
 		t.Helper()
@@ -48,9 +47,7 @@ func TestPasswordRotation(t *testing.T) {
 			}
 		}
 		r, err := reaper.New(clients[len(clients)-1], reaper.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if report, err := r.Sweep(ctx); err != nil || report.Total.Denied > 0 {
 			t.Fatalf("%s: denied %v, %v", step, report.Denied, err)
 		}
@@ -63,9 +60,7 @@ func TestPasswordRotation(t *testing.T) {
 	}
 	a, b := client(steps[0]), client(steps[0])
 	hold, err := a.Mutex("old/held").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	works("before", a, b)
 	for i, step := range steps[1:] {
 		next := client(step)
@@ -75,9 +70,7 @@ func TestPasswordRotation(t *testing.T) {
 		works(fmt.Sprintf("step %d, second service", i+1), b, a, next)
 		b = next
 		if i == 1 { // the service of before has ended
-			if err := hold.Unlock(); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, hold.Unlock())
 		}
 		var acl []zk.ACL
 		switch i {
@@ -88,9 +81,7 @@ func TestPasswordRotation(t *testing.T) {
 		default:
 			continue
 		}
-		if err := setACLs(z, "/rotated", acl); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, setACLs(z, "/rotated", acl))
 	}
 	works("after", a, b)
 }

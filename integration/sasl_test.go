@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -65,12 +66,8 @@ func TestStrangerWithoutSASL(t *testing.T) {
 	s := startSecure(t, withSASL(t))
 	const root = "/sasl"
 	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
-	if err := administrator.Ensure(root, nil, saslACL("svc")); err != nil {
-		t.Fatal(err)
-	}
-	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, administrator.Ensure(root, nil, saslACL("svc")))
+	iferr.Fatal(t, administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")))
 	ours := s.client(lock.WithRoot(root), lock.WithSASLDigest("svc", saslUsers["svc"]))
 	s.unharmed(ours, func(hold *lock.Hold) {
 		stranger := s.authority.Issue(t, "stranger")
@@ -91,9 +88,7 @@ func TestStrangerWithoutSASL(t *testing.T) {
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		return value
 	}
 }
@@ -169,9 +164,7 @@ func TestSASLMistakes(t *testing.T) {
 	})
 	t.Run("characters", func(t *testing.T) { // names and passwords beyond ASCII
 		c := dialSASL(t, plain, "пользователь", lock.WithRoot("/other"))
-		if err := c.Mutex("x").Do(t.Context(), func(context.Context) error { return nil }); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Mutex("x").Do(t.Context(), func(context.Context) error { return nil }))
 	})
 	t.Run("shards", func(t *testing.T) {
 		c := dialSASL(t, plain, "svc", lock.WithRoot("/shards"))
@@ -254,9 +247,7 @@ func TestSASLAsDocumented(t *testing.T) {
 	text := strings.NewReplacer(`"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf("%q", s.secure),
 		"ca_file: ca.pem", "ca_file: ca.pem\n    cert_file: svc.pem\n    key_file: svc.key").Replace(client[1])
 	locks := configured(t, s.ctx, filepath.Join(dir, "config.yaml"), text)
-	if err := locks.Mutex("orders/42").Do(s.ctx, func(context.Context) error { return nil }); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, locks.Mutex("orders/42").Do(s.ctx, func(context.Context) error { return nil }))
 	if acl := must(admin.New(locks).ACL(s.ctx, "/locks"))(t); len(acl) != 1 || acl[0] != saslACL("holdfast")[0] {
 		t.Errorf("the root's ACL is %+v", acl)
 	}

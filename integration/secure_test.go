@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -47,9 +48,7 @@ func newSecure(t testing.TB, more ...zkserver.Options) *secure {
 	t.Cleanup(cancel)
 	authority := testpki.New(t)
 	ports, err := zkserver.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	store := testpki.File(t, "server.pem", authority.Issue(t, "127.0.0.1", "localhost").Bundle(authority))
 	trust := testpki.File(t, "ca.pem", authority.PEM)
 	opts := zkserver.Options{Config: []string{
@@ -96,15 +95,11 @@ func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
 			return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, s.tls(pair))
 		}))
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 	s.Cleanup(z.Close)
 	c := steady{z, s.ctx}
 	for _, d := range digests {
-		if err := c.AddAuth("digest", []byte(d)); err != nil {
-			s.Fatal(err)
-		}
+		iferr.Fatal(s, c.AddAuth("digest", []byte(d)))
 	}
 	return c
 }
@@ -120,13 +115,9 @@ func TestStrangerCanDoNothing(t *testing.T) {
 	byCertificate := []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=svc"}}
 	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
 	for root, acl := range map[string][]zk.ACL{"/digest": zk.DigestACL(zk.PermAll, "svc", "secret"), "/certificate": byCertificate} {
-		if err := administrator.Ensure(root, nil, acl); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, administrator.Ensure(root, nil, acl))
 	}
-	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")))
 	for root, option := range map[string]lock.Option{"/digest": lock.WithDigest("svc", "secret"), "/certificate": lock.WithACL(byCertificate...)} {
 		t.Run(root[1:], func(t *testing.T) {
 			s := &secure{t, s.ctx, s.authority, s.ours, s.plain, s.secure}
@@ -147,9 +138,7 @@ func (s *secure) literalSubject() {
 	s.Helper()
 	svc := s.raw(s.authority.IssueTo(s, pkix.Name{CommonName: "svc", OrganizationalUnit: []string{"shop"}, Organization: []string{"Example"}}, "svc"))
 	for path, id := range map[string]string{"/literal": "CN=svc,OU=shop,O=Example", "/spaces": "CN=svc, OU=shop, O=Example", "/order": "O=Example,OU=shop,CN=svc"} {
-		if err := svc.Ensure(path, nil, []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: id}}); err != nil {
-			s.Fatal(err)
-		}
+		iferr.Fatal(s, svc.Ensure(path, nil, []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: id}}))
 		if _, _, err := svc.Get(path); path == "/literal" && err != nil || path != "/literal" && err != zk.ErrNoAuth {
 			s.Errorf("%s: %v", id, err)
 		}
@@ -165,9 +154,7 @@ func (s *secure) unharmed(ours *lock.Client, harm func(hold *lock.Hold)) {
 		s.Errorf("CheckServer: %+v, %v", r, err)
 	}
 	hold, err := ours.Mutex("orders/42").Lock(s.ctx)
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 	before := s.contender(ours)
 	harm(hold)
 	if after := s.contender(ours); after.Token != before.Token || after.Path != before.Path {
@@ -295,9 +282,7 @@ func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) 
 func (s *secure) denyReaper(root string, stranger testpki.Pair, opts ...lock.Option) {
 	s.Helper()
 	r, err := reaper.New(s.client(append(opts, lock.WithRoot(root), lock.WithTLS(s.tls(stranger)))...), reaper.Options{})
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 	report, err := r.Sweep(s.ctx)
 	deleted := report.Total.Deleted > 0
 	if denied := errors.Is(err, lock.ErrDenied) || report.Total.Denied > 0; !denied || deleted {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
@@ -119,25 +120,19 @@ func newConsole(t *testing.T) *console {
 func (c *console) share(group string) {
 	c.Helper()
 	locks, err := lock.Dial(c.ctx, []string{c.cluster}, lock.WithOwner("shop"))
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	c.Cleanup(func() { locks.Close() })
 	g, err := shard.Join(c.ctx, locks, group, 8, shard.Options{})
 	for members := []shard.Member(nil); err == nil && len(members) == 0; {
 		members, err = g.Members(c.ctx)
 	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	c.Cleanup(func() { _ = g.Leave(c.ctx) })
 }
 
 func (c *console) write(name, text string, mode os.FileMode) {
 	c.Helper()
-	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), mode); err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, os.WriteFile(filepath.Join(c.dir, name), []byte(text), mode))
 }
 
 // hold holds a lock until the end of the test. When another client requests the lock's release, or
@@ -145,9 +140,7 @@ func (c *console) write(name, text string, mode os.FileMode) {
 func (c *console) hold(name string) {
 	c.Helper()
 	locks, err := lock.Dial(c.ctx, []string{c.cluster}, lock.WithOwner("shop"))
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	ctx, cancel := context.WithCancel(c.ctx)
 	done := make(chan struct{})
 	go func() {
@@ -306,8 +299,6 @@ func (c *console) files(command string) error {
 // TestYAMLOfDocs: the configurations in the documents can be parsed.
 func TestYAMLOfDocs(t *testing.T) {
 	for _, s := range fenced(t, "yaml") {
-		if _, err := config.Parse(s.at, []byte(s.text)); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, iferr.Of(config.Parse(s.at, []byte(s.text))))
 	}
 }

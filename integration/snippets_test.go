@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -59,9 +60,7 @@ func documents(t *testing.T, ext string) (paths []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return paths
 }
 
@@ -105,9 +104,7 @@ func commented(t *testing.T) (found []snippet) {
 	for _, path := range documents(t, ".go") {
 		files := token.NewFileSet()
 		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if strings.HasPrefix(path, "../integration/") && file.Name.Name == "main" {
 			continue
 		}
@@ -297,9 +294,7 @@ func buildSnippets(t *testing.T, module string, files []goFile) string {
 		to := filepath.Join(dir, name)
 		writeFile(t, to, source)
 		at, err := filepath.Abs(filepath.Join(root, "snippets", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		overlay.Replace[at] = to
 	}
 	list := "package main\n\nvar snippets = []struct {\n\tat string\n\trun func() error\n}{\n"
@@ -317,9 +312,7 @@ func buildSnippets(t *testing.T, module string, files []goFile) string {
 	}
 	add("scene.go", text(t, scene))
 	data, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	config := filepath.Join(dir, "overlay.json")
 	writeFile(t, config, string(data))
 	program := filepath.Join(dir, "program")

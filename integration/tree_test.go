@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // TestImports: packages import of ours what the map in CONTRIBUTING.md says, and no more.
@@ -62,9 +64,7 @@ func TestImports(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for folder := range only {
 		if !seen[folder] {
 			t.Errorf("there is no package %s", folder)
@@ -76,9 +76,7 @@ func TestImports(t *testing.T) {
 // examples, is either in README's promise of compatibility or says that it is not part of it.
 func TestCompatibilityPromise(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	_, section, _ := strings.Cut(string(readme), "\n## Compatibility\n")
 	promise, _, found := strings.Cut(section, " The other packages")
 	if !found {
@@ -103,9 +101,7 @@ func TestCompatibilityPromise(t *testing.T) {
 		docs[folder] += f.Doc.Text()
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for folder, doc := range docs {
 		promised := covered[folder]
 		seen[folder] = true
@@ -169,9 +165,7 @@ func TestDependabotKnowsEachModule(t *testing.T) {
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return found
 }
 
@@ -179,9 +173,7 @@ func glob(t *testing.T, pattern string) []string {
 func decodeYAML(t *testing.T, path string, to any) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if err := yaml.Unmarshal(data, to); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
@@ -207,9 +199,7 @@ func TestCISummary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bin := t.TempDir()
-			if err := os.WriteFile(filepath.Join(bin, "make"), []byte("#!/bin/sh\n"+test.make+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, os.WriteFile(filepath.Join(bin, "make"), []byte("#!/bin/sh\n"+test.make+"\n"), 0o700))
 			cmd := exec.CommandContext(t.Context(), "../.ci/run")
 			cmd.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOLDFAST_NO_INSTALL=1") // no browser for pages that it does not look at
 			out, err := cmd.CombinedOutput()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -119,9 +120,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		return sum
 	}
 	first, err := kind.take(b.ctx, b.client(lock.WithTTL(4*long), kept), kind.room)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	began, before := time.Now(), counts()
 	h := hall{room: kind.room}
 	var waiters sync.WaitGroup
@@ -140,9 +139,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 			leave := h.enter(t, weight)
 			time.Sleep(kind.hold) // wall clock: how long a hold lasts decides how locks are handed on
 			leave()
-			if err := holds.Unlock(); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, holds.Unlock())
 		})
 	}
 	for told.Load() < int64(n*max(1, kind.locks)) && !t.Failed() {
@@ -151,9 +148,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		}
 	}
 	joined, atJoin := time.Now(), counts()
-	if err := first.Unlock(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, first.Unlock())
 	waiters.Wait()
 	if entered := h.entered.Load(); entered != int64(n) {
 		t.Errorf("%d of %d were in", entered, n)

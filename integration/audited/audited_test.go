@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -31,14 +32,10 @@ func TestObserve(t *testing.T) {
 		acl := zk.WorldACL(zk.PermAll)
 		for _, label := range []string{"a", "b"} {
 			z, _, err := zk.Connect(ens.Servers(), 4*time.Second, zk.WithDialer(ens.Dialer(label)), zk.WithLogInfo(false))
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			for i := range 3 {
 				_, err = z.Create("/"+label+"-", []byte{byte(i)}, zk.FlagSequence, acl)
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 			}
 			_, _ = z.Create("/missing/node", nil, 0, acl)
 			_, err = z.Create("/"+label, nil, zk.FlagEphemeral, acl)
@@ -51,17 +48,13 @@ func TestObserve(t *testing.T) {
 			if err == nil {
 				_, err = z.SetACL("/of-"+label, zk.WorldACL(zk.PermRead), 0)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			z.Close()
 			synctest.Wait()
 			ens.StopLeader() // the next epoch; a later client's leader is one of the two others
 			if label == "a" {
 				for _, member := range ens.Servers() {
-					if err := ens.Start(member); err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, ens.Start(member))
 				}
 			}
 		}

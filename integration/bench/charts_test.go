@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // madeUp returns a report of all experiments with random figures from the seed. Some figures of
@@ -184,14 +186,10 @@ func TestChartsOfAPart(t *testing.T) {
 func TestResultsAreKept(t *testing.T) {
 	r := madeUp(full, 1)
 	var kept bytes.Buffer
-	if err := r.save(&kept); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, r.save(&kept))
 	saved := kept.String()
 	again, err := restore(&kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	var want, got strings.Builder
 	if m, n := r.print(&want), again.print(&got); fmt.Sprint(m) != fmt.Sprint(n) {
 		t.Errorf("missed %q, and by the file %q", m, n)
@@ -223,13 +221,9 @@ func TestResultsAreKept(t *testing.T) {
 // TestPublished: the tables and charts in the repository are those of the published results.
 func TestPublished(t *testing.T) {
 	r, err := loadFile(resultsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if updated, err := r.updated("."); err != nil || updated != string(text) {
 		t.Errorf("%s does not show what is in %s (%v): run make charts", document, resultsFile, err)
 	}
@@ -286,28 +280,18 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		t.Errorf("a new directory: %v", err)
 	}
 	file := filepath.Join(dir, document)
-	if err := os.WriteFile(file, []byte("no marks\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte("no marks\n"), 0o644))
 	if err := ready("", dir); err == nil || !strings.Contains(err.Error(), "<!-- begin") {
 		t.Errorf("a document without marks: %v", err)
 	}
 	if err := ready(file, ""); err == nil {
 		t.Error("a file is taken for a directory")
 	}
-	if err := os.WriteFile(file, []byte("a\n"+beginMark+"stale\n"+endMark+"b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := ready("", dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := madeUp(small, 1).update(dir); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte("a\n"+beginMark+"stale\n"+endMark+"b\n"), 0o644))
+	iferr.Fatal(t, ready("", dir))
+	iferr.Fatal(t, madeUp(small, 1).update(dir))
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if s := string(text); !strings.HasPrefix(s, "a\n"+beginMark) || !strings.HasSuffix(s, endMark+"b\n") ||
 		strings.Contains(s, "stale") || !strings.Contains(s, "](charts/free.svg)") || !strings.Contains(s, "### A\n") {
 		t.Errorf("the document became\n%s", s)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // readmeRows maps README's rows to the figures that lock/FAMILIES.md names in full.
@@ -21,9 +23,7 @@ var readmeRows = map[string]string{
 // UPDATE=1 it writes the results there, for a run of make bench UPDATE=1.
 func TestFamilies(t *testing.T) {
 	r, err := loadFile(resultsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	compared := 0
 	for _, page := range []string{"../../lock/FAMILIES.md", "../../README.md"} {
 		compared += r.compare(t, page)
@@ -46,9 +46,7 @@ func (r *result) plain(peerTitle, figureTitle string) string {
 // compare compares the figures of a page with the report, and returns their number.
 func (r *report) compare(t *testing.T, page string) (compared int) {
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	var head []string
 	var updated strings.Builder
 	for line := range strings.Lines(string(text)) {
@@ -88,9 +86,7 @@ func (r *report) compare(t *testing.T, page string) (compared int) {
 		updated.WriteString(all + "| " + strings.Join(measured, " | ") + " |\n")
 	}
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(page, []byte(updated.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(page, []byte(updated.String()), 0o600))
 	}
 	return compared
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/foreign"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -30,14 +31,10 @@ func TestSystems(t *testing.T) {
 			if errors.Is(err, zkserver.ErrNotInstalled) {
 				zkserver.NotRun(t, "%v", err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			t.Log(server.version)
 			defer func() {
-				if err := server.close(); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, server.close())
 				if conn, err := net.Dial("tcp", server.addr); err == nil {
 					conn.Close()
 					t.Errorf("a server still listens on %s", server.addr)
@@ -52,13 +49,9 @@ func testLocks(t *testing.T, p *peer, server *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := openAll(ctx, p, server.addr, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, s.close())
 	}()
 	at := &site{on: server}
 	const path, n = root + "/test", 10
@@ -71,9 +64,7 @@ func testLocks(t *testing.T, p *peer, server *server) {
 		t.Fatal(err)
 	}
 	each, err := at.costOf(ctx, s, free)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	renewals := 0.0
 	if p.Name == "etcd" { // up to four renewals of its leases may fall among the ten cycles
 		renewals = 0.4
@@ -82,38 +73,28 @@ func testLocks(t *testing.T, p *peer, server *server) {
 		t.Errorf("a free lock costs %+v; want 2 requests, 2 transactions, and some bytes", each)
 	}
 
-	if err := one.lock(ctx); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, one.lock(ctx))
 	if got, err := two.try(ctx); got || err != nil {
 		t.Errorf("try of a held lock: %v, %v", got, err)
 	}
 	locked := make(chan error, 1)
 	go func() { locked <- two.lock(ctx) }()
-	if err := at.allWait(ctx, path, 2); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, at.allWait(ctx, path, 2))
 	select {
 	case err := <-locked:
 		t.Fatalf("a second client has the held lock: %v", err)
 	// wall clock: that the lock is not granted is no event
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := errors.Join(one.unlock(), <-locked); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, errors.Join(one.unlock(), <-locked))
 	if got, err := one.try(ctx); got || err != nil {
 		t.Errorf("the first client tries the second one's lock: %v, %v", got, err)
 	}
-	if err := two.unlock(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, two.unlock())
 	if got, err := two.try(ctx); !got || err != nil {
 		t.Errorf("try of a free lock: %v, %v", got, err)
 	}
-	if err := two.unlock(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, two.unlock())
 }
 
 // TestDaemons: startDaemon fails if the daemon does not start, and close fails if the daemon has
@@ -142,9 +123,7 @@ func TestDaemons(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	d.Kill()
 	if err := s.close(); err == nil || !strings.Contains(err.Error(), "had died by itself") || !strings.Contains(err.Error(), "adieu") {
 		t.Errorf("close of one that died: %v", err)
@@ -188,9 +167,7 @@ func TestVariants(t *testing.T) {
 	titles := func(names string) (all []string) {
 		t.Helper()
 		list, err := chooseExperiments(full, "", "", names, peers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for _, e := range list {
 			all = append(all, e.Workload+": "+e.Title)
 		}
@@ -239,9 +216,7 @@ func TestProcess(t *testing.T) {
 			one, err := startProcess(t.Context(), &site{new(bench), on, on.addr}, p, 2, task{command: []any{"handoff"}, handoff: true, figures: figures})
 			if err == nil {
 				defer func() {
-					if err := one.close(); err != nil {
-						t.Error(err)
-					}
+					iferr.Error(t, one.close())
 				}()
 			}
 			if test.want != "" {
@@ -250,9 +225,7 @@ func TestProcess(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			if done, err := one.round(t.Context()); err != nil || !slices.Equal(done, turn{2, 0.5, 0, 0.001, 0.003}) {
 				t.Errorf("a round: %v, %v", done, err)
 			}
@@ -264,9 +237,7 @@ func TestTurnsTellWhoIsNext(t *testing.T) {
 	turns := &turns{room: 1}
 	turns.measure(true)
 	for _, client := range []int{0, 0, 1, 1, 1, 0} {
-		if _, err := turns.enter(client, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(turns.enter(client, time.Now())))
 		turns.leave(time.Now(), time.Now())
 	}
 	if len(turns.latencies) != 6 || turns.passed != 2 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
@@ -95,9 +96,7 @@ func TestClients(t *testing.T) {
 	}
 	c := team.Clients[0]
 	for life := 1; life <= 3; life++ {
-		if err := wait.Until(t.Context(), time.Minute, "it speaks", func() (bool, error) { return team.History.Count(OpAct) == life, nil }); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, wait.Until(t.Context(), time.Minute, "it speaks", func() (bool, error) { return team.History.Count(OpAct) == life, nil }))
 		switch life {
 		case 1:
 			c.Kill()
@@ -113,9 +112,7 @@ func TestClients(t *testing.T) {
 			}
 			continue
 		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, c.Start())
 	}
 	if died := team.Died(); len(died) != 1 || !strings.Contains(died[0], "w0.2 of the team ended: exit status 3 why") {
 		t.Errorf("failed: %q", died)

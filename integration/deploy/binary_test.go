@@ -10,14 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return string(data)
 }
 
@@ -68,9 +68,7 @@ func TestDockerfile(t *testing.T) {
 func checkStatic(t *testing.T, binary string) {
 	t.Helper()
 	f, err := elf.Open(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer f.Close()
 	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC }) {
 		t.Errorf("%s is not static", binary)
@@ -118,9 +116,7 @@ func TestUnits(t *testing.T) {
 		}
 		copied := filepath.Join(copies, filepath.Base(path))
 		text = strings.ReplaceAll(text, "/usr/local/bin/reaper", "/bin/true") // systemd-analyze checks that the program exists
-		if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(copied, []byte(text), 0o644))
 		verify = append(verify, copied)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "systemd", "holdfast-reaper-once.service")); err != nil {

@@ -23,6 +23,7 @@ import (
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -60,13 +61,9 @@ func decode(t *testing.T, name string, data []byte) map[string]metav1.Object {
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		var about metav1.TypeMeta
-		if err := yaml.Unmarshal(text, &about); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, yaml.Unmarshal(text, &about))
 		kind := about.APIVersion + " " + about.Kind
 		if kinds[kind] == nil {
 			t.Fatalf("%s: unknown kind %q", name, kind)
@@ -136,9 +133,7 @@ func TestCronJob(t *testing.T) {
 	if len(n.Spec.Ingress) != 0 || len(n.Spec.PolicyTypes) != 2 {
 		t.Errorf("admitted: %+v", n.Spec)
 	}
-	if _, err := policy.ParseSchedule(job.Spec.Schedule); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, iferr.Of(policy.ParseSchedule(job.Spec.Schedule)))
 	if args := strings.Join(pod.Spec.Containers[0].Args, " "); !strings.HasSuffix(args, " --once") {
 		t.Errorf("arguments %q", args)
 	}
@@ -204,13 +199,9 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 			text = strings.ReplaceAll(text, at+"/", folder+"/")
 		}
 		file := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 		c, err := config.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if c.Status.Listen != listen {
 			t.Errorf("it listens on %q", c.Status.Listen)
 		}
@@ -256,9 +247,7 @@ func secrets(t *testing.T, pod corev1.PodTemplateSpec) map[string]string {
 		}
 		dir := t.TempDir()
 		for name, data := range contents[v.Secret.SecretName] {
-			if err := os.WriteFile(filepath.Join(dir, name), data, os.FileMode(*v.Secret.DefaultMode)); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, os.WriteFile(filepath.Join(dir, name), data, os.FileMode(*v.Secret.DefaultMode)))
 		}
 		for _, m := range pod.Spec.Containers[0].VolumeMounts {
 			if m.Name == v.Name {

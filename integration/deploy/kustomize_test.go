@@ -15,19 +15,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // kustomize builds a folder as kubectl apply -k does.
 func kustomize(t *testing.T, files filesys.FileSystem, dir string) map[string]metav1.Object {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	text, err := built.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return decode(t, dir, text)
 }
 
@@ -46,9 +44,7 @@ func TestKustomization(t *testing.T) {
 		"overlay/kustomization.yaml":    example,
 		"overlay/config.yaml":           config,
 	} {
-		if err := files.WriteFile(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, files.WriteFile(path, []byte(text)))
 	}
 
 	plain, ours := manifest(t, "deployment.yaml"), kustomize(t, files, "kubernetes")
@@ -93,9 +89,7 @@ func TestPrometheusRule(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command[1])
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	rule := decode(t, "the command's output", out)["PrometheusRule"].(*monitoringv1.PrometheusRule)
 	count := 0
 	for _, g := range rule.Spec.Groups {

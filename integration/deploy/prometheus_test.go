@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -23,9 +24,7 @@ import (
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	doc, err := os.ReadFile("../../reaper/status/doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	found := map[string][]string{"up": nil}
 	for _, m := range regexp.MustCompile(`(?m)^//\t(holdfast_\w+) +(gauge|counter|histogram) +(\w+(?:, \w+)*)`).FindAllStringSubmatch(string(doc), -1) {
 		l := strings.Split(m[3], ", ")
@@ -91,16 +90,12 @@ func TestMetricsThatAreNamed(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 }
 
 func TestDashboard(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(folder, "grafana", "dashboard.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	type panel struct {
 		ID          int
 		Type        string
@@ -120,9 +115,7 @@ func TestDashboard(t *testing.T) {
 			List []struct{ Name, Type, Definition string }
 		}
 	}
-	if err := json.Unmarshal(data, &board); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, json.Unmarshal(data, &board))
 	if board.UID == "" || board.Title == "" || board.SchemaVersion == 0 || len(board.Panels) == 0 {
 		t.Errorf("%+v", board)
 	}
@@ -188,9 +181,7 @@ func TestDashboard(t *testing.T) {
 func alerts(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(folder, "prometheus", "alerts.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	groups, errs := rulefmt.Parse(data, false)
 	for _, err := range errs {
 		t.Error(err)

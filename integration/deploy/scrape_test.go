@@ -11,15 +11,15 @@ import (
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery/dns"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // scrapes loads a scrape configuration as Prometheus does.
 func scrapes(t *testing.T, file string) *config.Config {
 	t.Helper()
 	c, err := config.LoadFile(file, false, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return c
 }
 
@@ -41,9 +41,7 @@ func TestScrapeInKubernetes(t *testing.T) {
 	text = regexp.MustCompile(`(?m)^    (static_configs:|  - targets:).*\n`).ReplaceAllString(text, "")
 	text = regexp.MustCompile(`(?m)^    #(dns_sd_configs:|  -)`).ReplaceAllString(text, "    $1")
 	file := filepath.Join(t.TempDir(), "prometheus.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(file, []byte(text), 0o600))
 	found := scrapes(t, file).ScrapeConfigs[0].ServiceDiscoveryConfigs
 	if len(found) != 1 {
 		t.Fatalf("%d ways to find the reapers, want 1", len(found))

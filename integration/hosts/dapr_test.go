@@ -13,6 +13,7 @@ import (
 	conformance "github.com/dapr/components-contrib/tests/conformance/lock"
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -83,20 +84,14 @@ func TestDapr(t *testing.T) {
 	servers := hosttest.Start(t)
 	properties := map[string]string{"servers": strings.Join(servers.Addresses, ","), "root": servers.Root}
 	config, err := conformance.NewTestConfig("holdfast", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	store := new(daprStore)
 	conformance.ConformanceTests(t, properties, store, config)
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, store.Close())
 
 	other := &daprStore{locks: servers.Dial(t)}
 	names, _, err := admin.New(other.locks).Children(t.Context(), servers.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, name := range slices.DeleteFunc(names, znode.Reserved) {
 		for _, want := range []struct {
 			owner  string

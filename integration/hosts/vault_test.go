@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/vault/sdk/physical/inmem"
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -86,9 +87,7 @@ func TestVault(t *testing.T) {
 			var backends []physical.HABackend
 			for i := range 2 {
 				storage, err := inmem.NewInmem(nil, hclog.NewNullLogger())
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				b := vaultBackend{Backend: storage}
 				if i < clients {
 					b.locks = servers.Dial(t)

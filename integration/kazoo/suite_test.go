@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/foreign"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -114,18 +115,12 @@ func TestSuite(t *testing.T) {
 	first := freePorts(t)
 	listen(t, ens, filepath.Join(dir, "socket"), first)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(dir, "java")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
+	iferr.Fatal(t, os.Symlink(self, filepath.Join(dir, "java")))
 
 	listing := python.Command("-c", "import kazoo.tests; print(kazoo.tests.__path__[0])")
 	folder, err := listing.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "test_*.py"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("kazoo's tests in %s: %v", folder, err)
@@ -165,9 +160,7 @@ func TestSuite(t *testing.T) {
 func freePorts(t *testing.T) int {
 	for range 100 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		first := l.Addr().(*net.TCPAddr).Port
 		listeners := []net.Listener{l}
 		for i := 1; i < members; i++ {
@@ -190,13 +183,9 @@ func freePorts(t *testing.T) int {
 // stand-in is connected to the socket.
 func listen(t *testing.T, ens *locktest.Ensemble, path string, first int) {
 	sock, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, member := range ens.Servers() {
-		if err := ens.Stop(member); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, ens.Stop(member))
 	}
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -256,9 +245,7 @@ type report struct {
 // is an error.
 func (r *report) add(t *testing.T, path string) {
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	type outcome struct {
 		Message string `xml:"message,attr"`
 		Text    string `xml:",chardata"`
@@ -272,9 +259,7 @@ func (r *report) add(t *testing.T, path string) {
 			Skipped *outcome `xml:"skipped"`
 		} `xml:"testsuite>testcase"`
 	}
-	if err := xml.Unmarshal(text, &suite); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, xml.Unmarshal(text, &suite))
 	for _, c := range suite.Cases {
 		name := c.Class[strings.LastIndexByte(c.Class, '.')+1:] + "::" + c.Name
 		bad := cmp.Or(c.Failure, c.Error)

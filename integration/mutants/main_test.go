@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
@@ -18,9 +19,7 @@ import (
 // that they name exist.
 func TestMutantsApply(t *testing.T) {
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	mutants, err := load(root)
 	if err != nil || len(mutants) == 0 {
 		t.Fatal(len(mutants), err)
@@ -45,9 +44,7 @@ func TestMutantsApply(t *testing.T) {
 		}
 	}
 	replace, err := merge(root, t.TempDir(), mutants)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if build[2], err = repeatable.Overlay(t.TempDir(), replace); err != nil {
 		t.Fatal(err)
 	}
@@ -61,15 +58,11 @@ func TestMutantsApply(t *testing.T) {
 func sources(t *testing.T, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	var all strings.Builder
 	for _, file := range files {
 		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		all.Write(source)
 	}
 	return all.String()
@@ -139,12 +132,8 @@ func write(t *testing.T, folder string, files map[string]string) {
 	t.Helper()
 	for file, text := range files {
 		path := filepath.Join(folder, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		iferr.Fatal(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -20,14 +21,10 @@ func TestPeer(t *testing.T) {
 read open; echo 0 open ok
 read lock; echo a line of another program; echo 0 warned SUSPENDED; echo 0 told LOST; echo 0 lock not now
 read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(heard, line) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer p.Close()
 	c, err := p.Open(t.Context(), "127.0.0.1:1", "/lock", Mutex)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	start := time.Now()
 	if answer, err := c.Ask(t.Context(), "lock"); answer != "not now" || err != nil {
 		t.Errorf("lock: %q, %v", answer, err)
@@ -48,9 +45,7 @@ read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(he
 
 func TestAskEndsWithItsContext(t *testing.T) {
 	p, err := Start(exec.Command("cat"), func(string) {}) // answers nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer p.Close()
 	c := &Client{peer: p, Name: "0"}
 	ctx, cancel := context.WithCancelCause(t.Context())

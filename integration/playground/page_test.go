@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/statuspage/browser"
 )
 
@@ -15,9 +16,7 @@ import (
 // The page is no wider than the window.
 func TestPage(t *testing.T) {
 	handler, err := build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	for _, scheme := range []string{"light", "dark"} {

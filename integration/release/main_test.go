@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // repository returns a folder with a main module, a published one, and an example.
@@ -20,12 +22,8 @@ func repository(t *testing.T) string {
 		changelog:                  "# Changelog\n\n" + head + "\n- A feature.\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		iferr.Fatal(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	git(t, dir, "init", "-q")
 	commit(t, dir)
@@ -63,9 +61,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	lacks("lock/one/go.mod", "lock/examples/two/go.mod", "CHANGELOG.md", "the tag v1.2.3", "the tag lock/one/v1.2.3")
-	if err := run(dir, version, false); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, run(dir, version, false))
 	if err := run(dir, version, false); err == nil {
 		t.Error("one version was written twice")
 	}

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // chancy is a program whose output differs from run to run with the unchanged Go runtime.
@@ -61,13 +63,9 @@ func TestRepeatable(t *testing.T) {
 	}
 	run := func(name string, replace map[string]string) (first, second []byte) {
 		overlay, err := Overlay(folder, replace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		source, binary := filepath.Join(folder, "main.go"), filepath.Join(folder, name)
-		if err := os.WriteFile(source, []byte(chancy), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(source, []byte(chancy), 0o600))
 		if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", binary, source).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/fence"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -55,27 +56,19 @@ func newBench(t *testing.T) *bench {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	b := &bench{t, ctx, locktest.Start(t, locktest.Options{}), filepath.Join(t.TempDir(), "shop.db")}
-	if _, err := b.service().db.Exec(schema); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(b.service().db.Exec(schema)))
 	return b
 }
 
 func (b *bench) service() *service {
 	locks, err := lock.Dial(b.ctx, b.ensemble.Servers(), lock.WithDialer(b.ensemble.Dial), lock.WithTTL(ttl), lock.WithGrace(grace))
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	// A transaction that is going to write waits at its beginning until other writers have ended.
 	db, err := sql.Open("sqlite", "file:"+b.file+"?_pragma=busy_timeout(30000)&_pragma=synchronous(off)&_txlock=immediate")
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	db.SetMaxOpenConns(1)
 	b.Cleanup(func() {
-		if err := errors.Join(locks.Close(), db.Close()); err != nil {
-			b.Error(err)
-		}
+		iferr.Error(b, errors.Join(locks.Close(), db.Close()))
 	})
 	return &service{b.T, locks, db}
 }
@@ -84,9 +77,7 @@ func (b *bench) service() *service {
 func (s *service) take(ctx context.Context) *lock.Hold {
 	s.Helper()
 	hold, err := s.locks.Mutex("till", lock.WithMaxHold(ttl)).Lock(ctx)
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 	return hold
 }
 
@@ -201,13 +192,9 @@ func TestRaiseThenRead(t *testing.T) {
 				shown = nil
 			}
 			before, err := second.balance(b.ctx, shown)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			late := first.setBalance(b.ctx, &old, 5)
-			if err := second.setBalance(b.ctx, &young, before+7); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, second.setBalance(b.ctx, &young, before+7))
 			if errors.Is(late, fence.ErrStale) != raised {
 				t.Errorf("the late write, whose payment is lost: %v", late)
 			}
@@ -223,15 +210,11 @@ func TestRaiseThenRead(t *testing.T) {
 func TestConditionOnOneRow(t *testing.T) {
 	b := newBench(t)
 	s := b.service()
-	if _, err := s.db.Exec(`CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT, token TEXT NOT NULL DEFAULT ''); INSERT INTO orders (id) VALUES (42)`); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(s.db.Exec(`CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT, token TEXT NOT NULL DEFAULT ''); INSERT INTO orders (id) VALUES (42)`)))
 	update := func(token lock.Token, state string) bool {
 		result, err := s.db.ExecContext(b.ctx, `UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = $3 AND token <= $2`,
 			sql.NullString{String: state, Valid: state != ""}, token.String(), 42)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		n, err := result.RowsAffected()
 		return err == nil && n == 1
 	}

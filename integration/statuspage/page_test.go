@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/statuspage/browser"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -118,9 +119,7 @@ func TestStrangers(t *testing.T) {
 	locks := dial(t, ensemble, lock.WithOwner(owner))
 	name := `<script>alert(2)</script>&"'` + strings.Repeat("é", 150)
 	name = strings.ReplaceAll(name, "/", "-")
-	if _, err := locks.Mutex(name, lock.WithMetadata(map[string]string{"password": "hunter2"})).Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(locks.Mutex(name, lock.WithMetadata(map[string]string{"password": "hunter2"})).Lock(t.Context())))
 	m := newMonitor()
 	m.locks = locks
 	b := look(t, served(t, m), "light", 1280)
@@ -213,18 +212,12 @@ func dial(t *testing.T, ensemble *locktest.Ensemble, opts ...lock.Option) *lock.
 		policy.Rule{Match: policy.MustPattern("imports/**"), Policy: lock.Policy{Name: "imports", TTL: 5 * time.Minute}},
 		policy.Rule{Match: policy.MustPattern("orders/**"), Policy: lock.Policy{Name: "orders", TTL: time.Minute}},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	opts = append(opts, lock.WithDialer(ensemble.Dial), lock.WithPolicies(set))
 	locks, err := lock.Dial(t.Context(), ensemble.Servers(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() {
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, locks.Close())
 	})
 	return locks
 }
@@ -245,9 +238,7 @@ func serveMonitor(t *testing.T, n int, m *monitor) *httptest.Server {
 	for range 16 {
 		workers.Go(func() {
 			for i := range queue {
-				if err := take(t.Context(), m.locks, i, opts...); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, take(t.Context(), m.locks, i, opts...))
 			}
 		})
 	}

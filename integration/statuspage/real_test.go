@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -21,17 +22,13 @@ func runReaper(t *testing.T, ensemble *locktest.Ensemble, owner string) *reaper.
 	d, err := reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
 		return lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dialer(owner)), lock.WithOwner(owner), lock.WithLogger(silent), lock.WithTTL(20*time.Second))
 	}, reaper.Options{Schedule: "@hourly", Log: &silent, Monitor: reaper.NewMonitor(reaper.About{Root: "/locks", Servers: ensemble.Servers()})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, <-ended)
 	})
 	return d.Monitor()
 }
@@ -45,9 +42,7 @@ func servePage(t *testing.T, m status.Monitor) string {
 func serverOf(t *testing.T, m status.Monitor) *httptest.Server {
 	t.Helper()
 	s, err := status.New(status.Options{Roots: []status.Root{{Monitor: m, Lock: reaper.DefaultLock}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(s.Close)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -58,9 +53,7 @@ func serverOf(t *testing.T, m status.Monitor) *httptest.Server {
 // that is active, of one that stands by, and of one that has no session yet.
 func TestBeforeTheFirstSweep(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})
-	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, take(t.Context(), dial(t, ensemble), 1))
 	first := runReaper(t, ensemble, "first")
 	b := look(t, servePage(t, first), "light", 1280)
 	b.Until(`tile("Role") === "active" && tile("Locks") === "1"`)
@@ -82,15 +75,11 @@ const unknownLocks = `["Locks", "Held", "Waiting", "Blocked"].every((t) => tile(
 // just now, if they were never read. If they were read, it shows them with the time of that read.
 func TestOpenedDuringAnOutage(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})
-	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, take(t.Context(), dial(t, ensemble), 1))
 	unread, read := servePage(t, runReaper(t, ensemble, "unread")), servePage(t, runReaper(t, ensemble, "read"))
 	look(t, read, "light", 1280).Until(`tile("Locks") === "1"`)
 	for _, label := range []string{"unread", "read"} {
-		if err := ensemble.Partition(label); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, ensemble.Partition(label))
 		t.Cleanup(func() { ensemble.Heal(label) })
 	}
 	b := look(t, unread, "light", 1280)
@@ -111,9 +100,7 @@ func TestActiveReaperIsNamed(t *testing.T) {
 	first.Until(`tile("Role") === "active" && /^first \(host .+, pid \d+\), this one$/.test(` + active + `)`)
 	second := look(t, servePage(t, runReaper(t, ensemble, "second")), "light", 1280)
 	second.Until(`tile("Role") === "standby" && /^first \(host .+, pid \d+\)$/.test(` + active + `)`)
-	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, take(t.Context(), dial(t, ensemble), 1))
 	second.Until(`/^All is well: standing by; first \(host .+, pid \d+\) is active and has not finished a sweep yet$/.test(document.getElementById("headline").innerText)`)
 	first.Until(`document.getElementById("healths").innerText.includes("Reapers standing by\n1")`)
 }
@@ -124,8 +111,6 @@ func TestTableAndVerdictAgree(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})
 	b := look(t, servePage(t, runReaper(t, ensemble, "first")), "light", 1280)
 	b.Until(`document.getElementById("problems").innerText.includes("no lock was seen below it")`)
-	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, take(t.Context(), dial(t, ensemble), 1))
 	b.Until(`tile("Locks") === "1" && document.getElementById("headline").innerText === "All is well"`)
 }

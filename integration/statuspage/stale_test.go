@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -33,9 +34,7 @@ func later(t *testing.T, from http.Handler, age time.Duration) string {
 		for _, l := range locks["locks"].([]any) {
 			older(l.(map[string]any))
 		}
-		if err := json.NewEncoder(w).Encode(locks); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, json.NewEncoder(w).Encode(locks))
 	}))
 	t.Cleanup(server.Close)
 	return server.URL

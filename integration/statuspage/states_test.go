@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/shard"
@@ -23,9 +24,7 @@ func TestStates(t *testing.T) {
 	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 	}
 	for i := range 3 {
 		_, err := others.Mutex(fmt.Sprintf("orders/%d/ship", i)).Lock(ctx)
@@ -100,9 +99,7 @@ func TestShards(t *testing.T) {
 	b.Expect(`document.getElementById("sharing").hidden`)
 
 	g, err := shard.Join(t.Context(), m.locks, "orders/partitions", 8, shard.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for range 9 { // the shards, and the lead of the group
 		select {
 		case <-taken:
@@ -118,7 +115,5 @@ func TestShards(t *testing.T) {
 	if wide := b.Number(`document.documentElement.scrollWidth - innerWidth`); wide > 0 {
 		t.Errorf("the page is %v px wider than the window", wide)
 	}
-	if err := g.Leave(t.Context()); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, g.Leave(t.Context()))
 }

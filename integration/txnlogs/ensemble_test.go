@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
@@ -36,9 +37,7 @@ func read(t *testing.T, dirs ...string) (txns []txnlog.Txn, problems []*txnlog.P
 func version(t *testing.T, s *zkserver.Server) zkserver.Version {
 	t.Helper()
 	v, err := s.Version(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return v
 }
 
@@ -177,25 +176,17 @@ func TestReconfiguration(t *testing.T) {
 	zkserver.NeedReal(t)
 	e := zkserver.EnsembleForTest(t, 3, zkserver.Options{Config: []string{"reconfigEnabled=true"}, JVMArgs: []string{"-Dzookeeper.skipACL=yes"}})
 	leader, err := e.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if v := version(t, leader); v.Number[0] == 3 && v.Number[1] < 5 {
 		t.Skip("releases before 3.5 do not reconfigure")
 	}
-	if err := e.Whole(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, e.Whole(t.Context()))
 	z := newTraffic(t, []string{leader.Addr()}).connect()
 	follower := slices.IndexFunc(e.Servers(), func(s *zkserver.Server) bool { return s != leader })
 	stat, err := z.IncrementalReconfig(nil, []string{fmt.Sprint(follower + 1)}, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	config, _, err := z.Get("/zookeeper/config")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	txns, problems := read(t, leader.DataDir())
 	if len(problems) > 0 {
 		t.Errorf("problems %v", problems)

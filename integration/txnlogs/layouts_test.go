@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/history"
@@ -39,9 +40,7 @@ func newTraffic(t testing.TB, addrs []string) *traffic {
 
 func (w *traffic) ok(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	iferr.Fatal(w, err)
 }
 
 func (w *traffic) client(owner string, ttl time.Duration) *lock.Client {
@@ -190,9 +189,7 @@ func view(t testing.TB, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, f := range files {
-		if err := os.Symlink(f, filepath.Join(dir, filepath.Base(f))); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.Symlink(f, filepath.Join(dir, filepath.Base(f))))
 	}
 	return dir
 }
@@ -205,9 +202,7 @@ func homes(t testing.TB) (all []string) {
 		return []string{""}
 	}
 	folders, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, f := range folders {
 		if _, err := zkserver.ParseVersion(f.Name()); err == nil {
 			all = append(all, filepath.Join(dir, f.Name()))
@@ -225,9 +220,7 @@ func eachRelease(t *testing.T, test func(t *testing.T, in zkserver.Installation)
 				t.Setenv(zkserver.EnvHome, home)
 			}
 			in, err := zkserver.Find(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			test(t, in)
 		})
 	}
@@ -299,9 +292,7 @@ func underLoad(t *testing.T, in zkserver.Installation, want int) {
 	fill(t, w.connect(), 20_000)
 	saved := func() []string {
 		files, err := filepath.Glob(filepath.Join(s.DataDir(), "snapshot.*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		return files
 	}
 	first := len(saved())
@@ -351,8 +342,6 @@ func fill(t *testing.T, z *zk.Conn, nodes int) {
 		for i := range 500 {
 			ops = append(ops, &zk.CreateRequest{Path: fmt.Sprintf("%s/%d", parent, i), Data: make([]byte, 200), Acl: acl})
 		}
-		if _, err := z.Multi(ops...); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(z.Multi(ops...)))
 	}
 }

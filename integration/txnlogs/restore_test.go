@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/history"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
@@ -21,20 +22,14 @@ import (
 func TestRestore(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in zkserver.Installation) {
 		ports, err := zkserver.FreePorts(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		port := ports[0]
 		s, err := zkserver.Start(t.Context(), zkserver.Options{Installation: in, Config: []string{
 			"admin.enableServer=true", "admin.serverAddress=127.0.0.1", fmt.Sprintf("admin.serverPort=%d", port),
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		t.Cleanup(func() { // it is not audited as those of other tests: its log contradicts itself
-			if err := s.Stop(); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, s.Stop())
 		})
 		if v := version(t, s); v.Number[0] == 3 && v.Number[1] < 9 {
 			t.Skip("releases before 3.9 do not restore")
@@ -90,15 +85,11 @@ func TestRestore(t *testing.T) {
 func ask(t *testing.T, method, url string, body []byte) []byte {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	r.Header.Set("Authorization", "digest admin:admin")
 	r.Header.Set("Content-Type", "application/octet-stream")
 	reply, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer reply.Body.Close()
 	data, err := io.ReadAll(reply.Body)
 	if bytes.Contains(data, []byte("UnsupportedClassVersionError")) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
@@ -64,9 +65,7 @@ func (s *scenario) insert(i int, t txnlog.Txn) {
 
 func (s *scenario) must(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 }
 
 // refused fails the test unless err is want, and notes the failed write.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
@@ -53,14 +54,10 @@ func onServer(t *testing.T, compression string) {
 	l := open(t, server.DataDir())
 	compareNodes(t, replay(t, l, txnlog.NewState(), txnlog.Range{}), s.want.Nodes)
 
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, server.Restart(t.Context()))
 	before := s.zxid
 	second := s.connect(20*time.Second, &line{})
-	if _, err := second.Set("/t", []byte("after the restart"), -1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(second.Set("/t", []byte("after the restart"), -1)))
 	s.note(second.SessionID(), txnlog.Op{Kind: txnlog.OpSetData, Path: "/t", Data: []byte("after the restart"), Version: 2})
 	l = open(t, server.DataDir())
 	compareTxns(t, l, s, begin)
@@ -74,9 +71,7 @@ func onServer(t *testing.T, compression string) {
 		t.Errorf("%s is not compressed by %s", snaps[0].Path, compression)
 	}
 	state, err := snaps[0].State()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	first := false
 	for session, err := range snaps[0].Sessions() {
 		first = first || err == nil && session == (txnlog.Session{ID: s.z.SessionID(), Timeout: 30 * time.Second})
@@ -104,9 +99,7 @@ func folder(v zkserver.Version) string {
 func open(t testing.TB, dirs ...string) *txnlog.Log {
 	t.Helper()
 	l, err := txnlog.Open(dirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return l
 }
 
@@ -199,9 +192,7 @@ func normal(n txnlog.Node) txnlog.Node {
 func save(t *testing.T, l *txnlog.Log, want Want, snap *txnlog.Snapshot, dir string) {
 	t.Helper()
 	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 	}
 	must(os.MkdirAll(dir, 0o755))
 	if strings.HasSuffix(snap.Path, ".gz") || strings.HasSuffix(snap.Path, ".snappy") {

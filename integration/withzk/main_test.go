@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -53,16 +54,10 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdin io.WriteCloser, addr string) {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
+	iferr.Fatal(t, cmd.Start())
 	if _, err := fmt.Fscanln(stdout, &addr); err != nil {
 		t.Fatal(err, stderr)
 	}
@@ -131,17 +126,11 @@ func TestExitStatus(t *testing.T) {
 func ask(t *testing.T, addr string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(io.WriteString(conn, "srvr")))
 	answer, err := io.ReadAll(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return string(answer)
 }
 
@@ -157,9 +146,7 @@ func TestSignals(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			cmd, stderr, tmp := withzk(t, "sh", "-c", test.script)
 			_, addr := begin(t, cmd, stderr, "Mode: standalone")
-			if err := cmd.Process.Signal(test.signal); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, cmd.Process.Signal(test.signal))
 			cmd.Wait()
 			if code := cmd.ProcessState.ExitCode(); code != test.code {
 				t.Errorf("exit status %d: want %d", code, test.code)
@@ -177,31 +164,19 @@ func TestSignalWhileTheServerStarts(t *testing.T) {
 	bin := t.TempDir()
 	// This java only records its start.
 	started := filepath.Join(bin, "started")
-	if err := syscall.Mkfifo(started, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, syscall.Mkfifo(started, 0o600))
 	java := "#!/bin/sh\necho $$ >" + started + "\nexec sleep 60\n"
-	if err := os.WriteFile(filepath.Join(bin, "java"), []byte(java), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(filepath.Join(bin, "java"), []byte(java), 0o700))
 	cmd, stderr, tmp := withzk(t, "echo", "must not run")
 	stdout := new(bytes.Buffer)
 	cmd.Stdout = stdout
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "JAVA_HOME=")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, cmd.Start())
 	text, err := os.ReadFile(started)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	var pid int
-	if _, err := fmt.Sscan(string(text), &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(fmt.Sscan(string(text), &pid)))
+	iferr.Fatal(t, cmd.Process.Signal(syscall.SIGTERM))
 	// If a server does not start, withzk itself gives up only much later.
 	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop() // wall clock: a limit that only a failure reaches
 	cmd.Wait()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
@@ -24,9 +25,7 @@ func setting(conn *zk.Conn, path, data string) <-chan error {
 // eventually waits until the condition holds, and fails the test after patience.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	if err := wait.Until(context.Background(), patience, what, func() (bool, error) { return cond(), nil }); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, wait.Until(context.Background(), patience, what, func() (bool, error) { return cond(), nil }))
 }
 
 func expectData(t *testing.T, conn *zk.Conn, path, want string) {
@@ -67,9 +66,7 @@ func TestTapFaults(t *testing.T) {
 				if err := conn.AddAuth("digest", []byte("a:b")); err != nil { // adds no request to the count
 					t.Fatal(err)
 				}
-				if err := <-setting(conn, p, "one"); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, <-setting(conn, p, "one"))
 				select {
 				case <-hit:
 					t.Fatal("the fault happened to the first request")
@@ -79,9 +76,7 @@ func TestTapFaults(t *testing.T) {
 				<-hit
 				expectData(t, other, p, test.data)
 				if expires {
-					if err := tap.Expire(t.Context(), External()[0]); err != nil {
-						t.Fatal(err)
-					}
+					iferr.Fatal(t, tap.Expire(t.Context(), External()[0]))
 				}
 				var later []<-chan error
 				if test.fault == HoldReply {
@@ -144,9 +139,7 @@ func TestTapDisarm(t *testing.T) {
 // another request, and can be disarmed.
 func TestTapFaultOutlivesItsConnection(t *testing.T) {
 	relay, err := NewRelay(External()[0], RelayOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(relay.Close)
 	tap := new(Tap)
 	conn := connect(t, lasting, tap, relay.Addr())

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func TestExternal(t *testing.T) {
@@ -38,9 +40,7 @@ func TestFindPrefersJavaHome(t *testing.T) {
 	java := writeScript(t, filepath.Join(home, "bin"), "java", "")
 	t.Setenv("JAVA_HOME", home)
 	found, err := Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if found.Java != java {
 		t.Errorf("java is %s", found.Java)
 	}
@@ -48,13 +48,9 @@ func TestFindPrefersJavaHome(t *testing.T) {
 
 func writeScript(t *testing.T, dir, name, body string) (path string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.MkdirAll(dir, 0o700))
 	path = filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700))
 	return path
 }
 
@@ -102,9 +98,7 @@ esac`)
 	}
 	wg.Wait()
 	calls, err := os.ReadFile(filepath.Join(bin, "calls"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	const want = "-q -o DPkg::Lock::Timeout=300 update\n" +
 		"-q -o DPkg::Lock::Timeout=300 install --yes --no-install-recommends default-jre-headless\n"
 	if string(calls) != want {
@@ -136,9 +130,7 @@ func TestFindSaysWhatToInstall(t *testing.T) {
 func TestLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lockFile(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := lockFile(ctx, path); !errors.Is(err, context.Canceled) {

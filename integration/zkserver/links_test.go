@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
@@ -60,9 +61,7 @@ func TestRedirectElection(t *testing.T) {
 func TestPartedLeader(t *testing.T) {
 	e := EnsembleForTest(t, 3, Options{Links: true, Config: []string{"syncLimit=4"}})
 	leader, err := e.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	e.Isolate(leader)
 	next := leader
 	for next == leader { // the old leader leads until its followers time out

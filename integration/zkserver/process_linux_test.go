@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // watchProcess returns a function that waits for the end of a process, which need not be a child.
@@ -32,9 +34,7 @@ func watchProcess(t *testing.T, pid int) (awaitEnd func()) {
 			if err == unix.EINTR {
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			if n == 0 {
 				t.Fatalf("process %d lives on", pid)
 			}
@@ -59,14 +59,10 @@ func startHelper(t *testing.T, mode string) *helper {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envHelper+"="+mode)
 	w, err := StartWorker(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { w.Close(0) })
 	line, err := w.Hear(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	h := &helper{Worker: w}
 	if n, err := fmt.Sscanln(line.Text, &h.pid, &h.addr, &h.dir, &h.shared); n < 3 {
 		t.Fatalf("the helper says %q: %v", line.Text, err)
@@ -77,9 +73,7 @@ func startHelper(t *testing.T, mode string) *helper {
 func leftovers(t *testing.T) []string {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "holdfast-zookeeper-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return left
 }
 
@@ -104,9 +98,7 @@ func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
 		runtime.LockOSThread() // for good: the thread ends with this goroutine
 		tid <- unix.Gettid()
 		s, err := Start(t.Context(), Options{})
-		if err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, err)
 		started <- s
 	}()
 	thread := fmt.Sprintf("/proc/self/task/%d", <-tid)
@@ -119,17 +111,13 @@ func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
 		_, err := os.Stat(thread)
 		return errors.Is(err, os.ErrNotExist)
 	})
-	if _, err := s.Mntr(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(s.Mntr(t.Context())))
 }
 
 func TestServerIsInAProcessGroupOfItsOwn(t *testing.T) {
 	s := ForTest(t, Options{})
 	group, err := syscall.Getpgid(s.Pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if group != s.Pid() {
 		t.Errorf("process %d is in group %d, we are in %d", s.Pid(), group, syscall.Getpgrp())
 	}
@@ -142,24 +130,18 @@ func TestPausedServerStandsStill(t *testing.T) {
 		t.Fatal(tasks, err)
 	}
 	for range 50 {
-		if err := s.Pause(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, s.Pause())
 		for _, task := range tasks {
 			stat, err := os.ReadFile(task)
 			if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 				continue // the thread has ended since
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			if _, state, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(state, "T ") {
 				t.Fatalf("%s: %s", task, stat)
 			}
 		}
-		if err := s.Resume(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, s.Resume())
 	}
 	if err := s.Pause(); err != nil { // the Stop at the end of the test must continue the server
 		t.Fatal(err)

@@ -8,15 +8,15 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // relayed returns a relay, and both ends of a connection through it.
 func relayed(t *testing.T, opts RelayOptions) (r *Relay, client, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { l.Close() })
 	if r, err = NewRelay(l.Addr().String(), opts); err != nil {
 		t.Fatal(err)
@@ -35,16 +35,12 @@ func relayed(t *testing.T, opts RelayOptions) (r *Relay, client, server net.Conn
 
 func say(t *testing.T, to net.Conn, line string) {
 	t.Helper()
-	if _, err := io.WriteString(to, line+"\n"); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(io.WriteString(to, line+"\n")))
 }
 
 func hear(t *testing.T, from net.Conn, want string) {
 	t.Helper()
-	if err := from.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, from.SetReadDeadline(time.Now().Add(patience)))
 	if line, err := bufio.NewReader(from).ReadString('\n'); err != nil || line != want+"\n" {
 		t.Fatalf("read %q, %v: want %q", line, err, want)
 	}
@@ -62,9 +58,7 @@ func TestRelayStallsAndResumes(t *testing.T) {
 	say(t, client, "held")
 	client.(*net.TCPConn).CloseWrite()
 	// wall clock: that nothing arrives is no event
-	if err := server.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, server.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	if n, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read %d bytes while stalled, %v", n, err)
 	}
@@ -81,13 +75,9 @@ func TestRelayStallsAndResumes(t *testing.T) {
 func TestPatientRelay(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		r, err := newRelay(l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		refusals := 3
 		r.opts.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
 			if refusals--; refusals >= 0 {
@@ -98,14 +88,10 @@ func TestPatientRelay(t *testing.T) {
 		r.patient = patient
 		r.start()
 		client, err := net.Dial("tcp", r.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if patient {
 			server, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			say(t, client, "late")
 			hear(t, server, "late")
 			server.Close()
@@ -124,9 +110,7 @@ func TestRelayCutsWhileStalled(t *testing.T) {
 	r.Stall()
 	r.Cut()
 	for _, end := range []net.Conn{client, server} {
-		if err := end.SetReadDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, end.SetReadDeadline(time.Now().Add(patience)))
 		if n, err := end.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("read %d bytes after the cut, %v", n, err)
 		}
@@ -160,9 +144,7 @@ func TestRelayDelaysReplies(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}()
-	if _, err := io.ReadFull(client, make([]byte, many)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(io.ReadFull(client, make([]byte, many))))
 	if took, writing := time.Since(start), <-wrote; took < delay || took > writing+many*delay/2 {
 		t.Errorf("%d replies at once took %v, of which they were written for %v; the delay is %v", many, took, writing, delay)
 	}

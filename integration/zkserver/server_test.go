@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // patience is the limit of a wait on a busy machine.
@@ -24,9 +26,7 @@ const lasting = time.Minute
 
 func stop(t *testing.T, s interface{ Stop() error }) {
 	t.Helper()
-	if err := s.Stop(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, s.Stop())
 }
 
 // connect returns a client that dials through the tap. The client is closed at the end of the test.
@@ -40,9 +40,7 @@ func connect(t *testing.T, timeout time.Duration, tap *Tap, servers ...string) *
 func dial(t *testing.T, timeout time.Duration, dialer zk.Dialer, servers ...string) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	conn, events, err := zk.Connect(servers, timeout, zk.WithDialer(dialer), zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(conn.Close)
 	return conn, events
 }
@@ -53,9 +51,7 @@ func (silent) Printf(string, ...any) {}
 
 func create(t *testing.T, conn *zk.Conn, path string, data string, flags int32) {
 	t.Helper()
-	if _, err := conn.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(conn.Create(path, []byte(data), flags, zk.WorldACL(zk.PermAll))))
 }
 
 // awaitState waits until a client's session is in a state.
@@ -77,14 +73,10 @@ func awaitState(t *testing.T, events <-chan zk.Event, state zk.State) {
 func TestStartStop(t *testing.T) {
 	NeedReal(t)
 	s, err := Start(t.Context(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer stop(t, s)
 	stats, err := s.Mntr(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if got := stats["zk_server_state"]; got != "standalone" {
 		t.Errorf("zk_server_state of mntr is %q", got)
 	}
@@ -126,12 +118,8 @@ func TestStartStop(t *testing.T) {
 func TestStopTellsOfAServerThatDied(t *testing.T) {
 	NeedReal(t)
 	s, err := Start(t.Context(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
+	iferr.Fatal(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
 	<-s.proc.exited
 	if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "had died by itself: signal: killed") {
 		t.Errorf("Stop: %v", err)
@@ -177,9 +165,7 @@ func TestPortsOfOtherProcesses(t *testing.T) {
 		t.Skip("no port is closed to this user here")
 	}
 	ports, err := FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	if mark, err := reserve(ports[0]); err == nil {
 		mark.Close()
 		t.Errorf("port %d, which was given, can be had by another one", ports[0])

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // tapped returns a client through a tap, and its events.
@@ -62,9 +64,7 @@ func TestTapCut(t *testing.T) {
 	p := path(t, conn)
 	create(t, conn, p, "", 0)
 	_, _, changed, err := conn.GetW(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	id, _ := session(t, tap)
 	requests := tap.Counts().Requests
 
@@ -76,9 +76,7 @@ func TestTapCut(t *testing.T) {
 	}
 	// A change of data may be lost if it comes while go-zookeeper sets the watch again; a deletion
 	// is not.
-	if err := conn.Delete(p, -1); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, conn.Delete(p, -1))
 	if e := <-changed; e.Type != zk.EventNodeDeleted {
 		t.Errorf("watch: %+v", e)
 	}
@@ -104,9 +102,7 @@ func TestTapStall(t *testing.T) {
 	}()
 	// Another client's writes pass meanwhile; the held one does not.
 	for range 20 {
-		if _, err := other.Sync(p); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(other.Sync(p)))
 	}
 	if _, stat, err := other.Get(p); err != nil || stat.Version != 0 {
 		t.Errorf("while stalled: %+v, %v", stat, err)
@@ -149,9 +145,7 @@ func TestMeterCountsAsATapDoes(t *testing.T) {
 	if before.Requests != 0 || before.BytesIn == 0 {
 		t.Errorf("after the handshake: %+v", before)
 	}
-	if _, err := conn.Create(p, make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(conn.Create(p, make([]byte, 100_000), 0, zk.WorldACL(zk.PermAll))))
 	if _, _, err := conn.Get(p); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -99,9 +100,7 @@ func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 		NotRun(t, "needs a ZooKeeper with Netty, as for TLS: Debian's 3.4.13 has none")
 	}
 	e, err := StartEnsemble(t.Context(), n, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, s := range e.servers {
 		s.audited = true
 	}
@@ -111,9 +110,7 @@ func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 				t.Logf("the end of the log of server %s:\n%s", s.Addr(), s.LogTail(tailLines))
 			}
 		}
-		if err := e.Stop(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, e.Stop())
 	})
 	return e
 }
@@ -222,9 +219,7 @@ func ClockForTest(t testing.TB, ahead time.Duration) *Clock {
 	if errors.Is(err, ErrNotInstalled) {
 		NotRun(t, "needs libfaketime: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return c
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func TestParseVersion(t *testing.T) {
@@ -40,9 +42,7 @@ func TestMayDiverge(t *testing.T) {
 		"3.9.0": true, "3.9.3": true, "3.9.4": true, "3.9.5": false, "3.10.0": false, "4.0.0": false,
 	} {
 		v, err := ParseVersion(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		if got := v.MayDiverge(); got != want {
 			t.Errorf("%s may diverge: %v", text, got)
 		}
@@ -55,17 +55,13 @@ func unpack(t *testing.T, releases ...string) (dir string) {
 	dir = t.TempDir()
 	for _, name := range releases {
 		lib := filepath.Join(dir, name, "lib")
-		if err := os.MkdirAll(lib, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.MkdirAll(lib, 0o700))
 		v, err := ParseVersion(name)
 		if err != nil {
 			continue // not a release
 		}
 		v.Snapshot = false // the jars' names lack it
-		if err := os.WriteFile(filepath.Join(lib, "zookeeper-"+v.String()+".jar"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(lib, "zookeeper-"+v.String()+".jar"), nil, 0o600))
 	}
 	return dir
 }

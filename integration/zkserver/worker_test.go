@@ -6,14 +6,14 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func startShell(t *testing.T, script string) *Worker {
 	t.Helper()
 	w, err := StartWorker(exec.Command("sh", "-c", script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { w.Close(0) })
 	return w
 }
@@ -23,9 +23,7 @@ func startShell(t *testing.T, script string) *Worker {
 func TestWorkersChildren(t *testing.T) {
 	w := startShell(t, `sleep 1000 & echo $!`)
 	child, err := w.Hear(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { exec.Command("kill", child.Text).Run() })
 	<-w.Exited()
 	why := errors.New("enough")

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // start starts a scene. At the end of the test it closes the scene. If the test failed, it also
@@ -12,9 +14,7 @@ import (
 func start(t *testing.T) *Scene {
 	t.Helper()
 	s, err := Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() {
 		s.Close()
 		if t.Failed() {

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -195,7 +196,5 @@ func (b *Tab) Picture(name string) {
 	}
 	var png []byte
 	b.Run(chromedp.FullScreenshot(&png, 100))
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	iferr.Fatal(b.t, os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644))
 }
