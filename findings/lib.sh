@@ -42,9 +42,9 @@ build() {
 	cat >"$work/go/main.go"
 	(
 		cd "$work/go"
-		export GOWORK=off GOFLAGS=-modcacherw
-		go mod init finding && go get "$@" && go build -o "$work/program" . || exit
-		for m; do [[ "$(go list -m "${m%@*}")" == "${m/@/ }" ]]; done
+		export GOWORK=off GOFLAGS="-modcacherw -mod=mod"
+		go mod init finding && go get "$@" && go build -o "$work/program" . || exit 1
+		for m; do [[ "$(go list -m "${m%@*}")" == "${m/@/ }" ]] || exit 1; done
 	) >"$work/build.log" 2>&1 || cannot "$(tail -5 "$work/build.log")"
 }
 
@@ -199,4 +199,29 @@ meanwhile() {
 	port=$own
 	sed -i "s/^clientPort=.*/clientPort=$port/" "$work/zoo.cfg"
 	start
+}
+
+# postgres SUITE MAJOR VERSION starts PostgreSQL of Debian's packages, as nobody if this is root, and sets
+# $postgres to its process and $dsn. End it with SIGINT, so that it removes its shared memory.
+postgres() {
+	debian "$1" "postgresql-$2=$3"
+	local as=() bin=$work/root/usr/lib/postgresql/$2/bin port
+	port=$(free_port)
+	mkdir "$work/postgres"
+	if ((EUID == 0)); then
+		as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+		chmod 711 "$work"
+		chown 65534:65534 "$work/postgres"
+	fi
+	: >"$work/postgres.log"
+	(cd / && "${as[@]}" "$bin/initdb" -D "$work/postgres" -U postgres -A trust --locale=C -N) >>"$work/postgres.log" 2>&1 || cannot "$(tail -5 "$work/postgres.log")"
+	(cd / && exec "${as[@]}" "$bin/postgres" -D "$work/postgres" -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c port="$port") >>"$work/postgres.log" 2>&1 &
+	postgres=$!
+	pids+=("$postgres")
+	dsn="postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable"
+	for ((i = 0; i < 300; i++)); do
+		! grep -q 'ready to accept connections' "$work/postgres.log" || return 0
+		sleep 0.1
+	done
+	cannot "PostgreSQL does not answer: $(tail -3 "$work/postgres.log")"
 }
