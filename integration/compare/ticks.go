@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -168,16 +167,8 @@ func buildOff(ctx context.Context, dir, from string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	overlay, err := repeatable.Overlay(dir, replace)
-	if err != nil {
-		return "", err
-	}
 	program := filepath.Join(dir, "off")
-	out, err := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", program, from).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the clients: %w\n%s", err, out)
-	}
-	return program, nil
+	return program, repeatable.Build(ctx, dir, replace, "build", "-buildvcs=false", "-o", program, from)
 }
 
 // Outcomes of a tick, which are columns: each tick has exactly one.

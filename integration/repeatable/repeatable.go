@@ -7,6 +7,7 @@
 package repeatable
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -125,4 +126,17 @@ func Overlay(folder string, replace map[string]string) (string, error) {
 	}
 	overlay := filepath.Join(folder, "overlay.json")
 	return overlay, os.WriteFile(overlay, data, 0o600)
+}
+
+// Build runs a go command that builds with the replacements: build or test, with its arguments. It
+// writes the file for -overlay to a folder.
+func Build(ctx context.Context, folder string, replace map[string]string, command string, args ...string) error {
+	overlay, err := Overlay(folder, replace)
+	if err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, "go", append([]string{command, "-overlay", overlay}, args...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s %s: %w\n%s", command, strings.Join(args, " "), err, out)
+	}
+	return nil
 }

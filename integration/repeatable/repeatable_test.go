@@ -62,13 +62,9 @@ func TestRepeatable(t *testing.T) {
 		t.Skip(err)
 	}
 	run := func(name string, replace map[string]string) (first, second []byte) {
-		overlay, err := Overlay(folder, replace)
-		iferr.Fatal(t, err)
 		source, binary := filepath.Join(folder, "main.go"), filepath.Join(folder, name)
 		iferr.Fatal(t, os.WriteFile(source, []byte(chancy), 0o600))
-		if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", binary, source).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		iferr.Fatal(t, Build(t.Context(), folder, replace, "build", "-o", binary, source))
 		for _, out := range []*[]byte{&first, &second} {
 			cmd := exec.Command(binary)
 			cmd.Env = append(os.Environ(), Env()...)

@@ -161,16 +161,7 @@ func build(ctx context.Context, temp string) (string, error) {
 	if err != nil {
 		fmt.Println("sim: histories may differ from run to run:", err)
 	}
-	overlay, err := repeatable.Overlay(temp, replace)
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", test, "-overlay", overlay, "./lock/internal/sim")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build the test: %w", err)
-	}
-	return test, nil
+	return test, repeatable.Build(ctx, temp, replace, "test", "-c", "-o", test, "./lock/internal/sim")
 }
 
 // tally maps an event, such as "grants", to the number of times that it happened in all processes.
