@@ -21,10 +21,6 @@ const (
 	retryAfter  = 100 * time.Millisecond // time until a failed call is repeated
 	unlockTries = 3
 	wedgedAfter = 25 * time.Second // time for all to come in; longer than the session or the lease of a dead client
-
-	// longPause is the shortest pause that breaks a promise of Holdfast: all clients are alive, so
-	// none has to wait for a lease to end.
-	longPause = shortTTL
 )
 
 // cutting is held by a trial while no other one may cut.
@@ -91,7 +87,8 @@ func judgeCuts(records []*crew.Record, first, last, end monotonic.Instant) (cell
 		queue = fmt.Sprintf("**wedged**: %d of %d came in", n, takers)
 	}
 	b.add(n < takers, "the queue is wedged: after the cuts only %d of %d clients came in", n, takers)
-	b.add(n == takers && pause >= longPause, "no client came in for %s, though all were alive", seconds(pause))
+	// All clients are alive, so none has to wait for a lease to end.
+	b.add(n == takers && pause >= flapTimeout, "no client came in for %s, though all were alive", seconds(pause))
 	b.add(len(doubles) > 0, "a client came in %d times while another was in", len(doubles))
 	b.add(locks+unlocks > 0, "Lock failed %d times, and Unlock %d times, though no context had ended", locks, unlocks)
 	return []any{queue, seconds(pause), locks, unlocks, len(doubles)}, b

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
@@ -151,12 +150,9 @@ func (r *run) disturb(ctx context.Context, list func(*faults)) error {
 	f := &faults{run: r, ctx: ctx}
 	list(f)
 	r.Faults = map[string]int{}
-	var mu sync.Mutex
 	during, cancel := context.WithTimeout(ctx, r.Duration)
 	defer cancel()
 	err := crew.Plague(during, r.Seed, f.series, func(_ int, made crew.Fault, began, ended monotonic.Instant) {
-		mu.Lock()
-		defer mu.Unlock()
 		r.Faults[made.Name]++
 		r.say("%s, %v", made.Name, time.Duration(ended-began).Round(time.Millisecond))
 	})

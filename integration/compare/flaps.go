@@ -17,11 +17,9 @@ import (
 )
 
 const (
-	// flapTimeout is the session timeout that all clients of flaps request.
+	// flapTimeout is the session timeout that all clients of flaps request. It is also Holdfast's short
+	// TTL, so that a crash blocks other clients hardly longer than ephemeral nodes do.
 	flapTimeout = 6 * time.Second
-	// shortTTL equals the session timeout, so that a crash blocks other clients hardly longer than
-	// ephemeral nodes do.
-	shortTTL = flapTimeout
 	// flapPatience is the limit of a wait that should end much earlier.
 	flapPatience = 30 * time.Second
 	stallTime    = 15 * time.Second
@@ -40,7 +38,7 @@ type contender struct {
 }
 
 var flapPeers = []peer{
-	{name: "Holdfast, TTL 6 s", servers: syncing, flaps: contender{asked: "Remaining() > 0", runs: 3, ttl: shortTTL, setUp: peers.Holdfast}},
+	{name: "Holdfast, TTL 6 s", servers: syncing, flaps: contender{asked: "Remaining() > 0", runs: 3, ttl: flapTimeout, setUp: peers.Holdfast}},
 	{name: "Holdfast, TTL 30 s", servers: syncing, flaps: contender{asked: "Remaining() > 0", rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast}},
 	{name: "zk.Lock", servers: syncing, flaps: contender{runs: 3, setUp: peers.ZKLock}},
 	{name: "Curator", servers: syncing, flaps: contender{asked: "isAcquiredInThisProcess()", runs: 1, setUp: peers.Curator}},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,13 +87,13 @@ func (w *worker) memberList(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
 	for ctx.Err() == nil {
-		list, changed, err := w.list(z)
-		var retry <-chan time.Time
-		if err != nil {
-			retry = time.After(200 * time.Millisecond)
-		}
+		// What cannot be created now is missing in the list, and is created again.
+		_, _ = z.Create(members, nil, 0, zk.WorldACL(zk.PermAll))
+		_, _ = z.Create(members+"/"+w.Worker, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		list, _, changed, err := z.ChildrenW(members)
+		known := err == nil && slices.Contains(list, w.Worker)
 		for i := range stops {
-			if err != nil || (ownerOf(i, list) == w.Worker) == (stops[i] != nil) {
+			if !known || (ownerOf(i, list) == w.Worker) == (stops[i] != nil) {
 				continue
 			}
 			if stop := stops[i]; stop != nil {
@@ -106,6 +105,10 @@ func (w *worker) memberList(ctx context.Context) error {
 			stops[i] = stop
 			working.Go(func() { w.workOn(own, i, "", nil) })
 		}
+		var retry <-chan time.Time
+		if !known {
+			retry = time.After(200 * time.Millisecond)
+		}
 		select {
 		case <-ctx.Done():
 		case <-changed:
@@ -114,21 +117,6 @@ func (w *worker) memberList(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// list returns the members, this one included.
-func (w *worker) list(z *zk.Conn) ([]string, <-chan zk.Event, error) {
-	create := func(path string, flags int32) error {
-		if _, err := z.Create(path, nil, flags, zk.WorldACL(zk.PermAll)); err != zk.ErrNodeExists {
-			return err
-		}
-		return nil
-	}
-	if err := errors.Join(create(members, 0), create(members+"/"+w.Worker, zk.FlagEphemeral)); err != nil {
-		return nil, nil, err
-	}
-	list, _, changed, err := z.ChildrenW(members)
-	return list, changed, err
 }
 
 // ownerOf returns the owner of a shard by rendezvous hashing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/monotonic"
@@ -130,13 +131,18 @@ type Series struct {
 
 // Plague makes the faults of each series, until ctx ends: all of them in random order, then all again
 // in another order. Each series has a stream of the seed. Plague calls made after each fault that
-// happened as its name says, with the index of the series, also concurrently. A series without faults
+// happened as its name says, with the index of the series, one call at a time. A series without faults
 // ends at once, and an error ends all.
 func Plague(ctx context.Context, seed uint64, all []Series, made func(series int, f Fault, began, ended monotonic.Instant)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var mu sync.Mutex
 	return wait.All(len(all), func(i int) error {
-		err := all[i].plague(ctx, rand.New(rand.NewPCG(seed, uint64(i))), func(f Fault, began, ended monotonic.Instant) { made(i, f, began, ended) })
+		err := all[i].plague(ctx, rand.New(rand.NewPCG(seed, uint64(i))), func(f Fault, began, ended monotonic.Instant) {
+			mu.Lock()
+			defer mu.Unlock()
+			made(i, f, began, ended)
+		})
 		if err != nil {
 			cancel()
 		}
