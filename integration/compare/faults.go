@@ -11,12 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// mostStep is the largest step of a clock. It must be less than Holdfast's grace.
-const mostStep = 2 * time.Second
-
-// stepStream is the number of the stream of random numbers for the steps of clocks. Series of faults have
-// their indexes.
-const stepStream = 1 << 10
+// clockStep is by how much a server's clock is stepped. It must be less than Holdfast's grace.
+const clockStep = 1900 * time.Millisecond
 
 // faults has series of faults, each of which happens to all of a run's systems at the same moment.
 type faults struct {
@@ -73,18 +69,12 @@ func (f *faults) servers(name string, rank int, least, most time.Duration, way f
 	})
 }
 
-// stepped steps a server's clock, forward or back, and then back again.
-func (f *faults) stepped(s crew.Servers) crew.Way[int] {
-	r := rand.New(rand.NewPCG(f.Seed, stepStream)) // the same steps in all systems
+// stepped steps a server's clock and back again: forward, and the next time back.
+func stepped(s crew.Servers) crew.Way[int] {
+	back := time.Duration(clockStep)
 	return crew.Way[int]{
-		Damage: crew.Each(func(i int) error {
-			step := wait.Between(r, time.Second, mostStep)
-			if r.IntN(2) == 0 {
-				step = -step
-			}
-			return s.Step(i, step)
-		}),
-		Mend: crew.Each(func(i int) error { return s.Step(i, 0) }),
+		Damage: crew.Each(func(i int) error { back = -back; return s.Step(i, -back) }),
+		Mend:   crew.Each(func(i int) error { return s.Step(i, 0) }),
 	}
 }
 
@@ -101,7 +91,7 @@ func lockFaults(f *faults) {
 	f.clients("two clients killed", two, short, 5*s, crew.ClientKilled)
 	f.servers("leader parted from the other servers", 0, s, 10*s, crew.Servers.Parted)
 	f.clients("two clients parted from the servers", two, s, ttl+grace+4*s, crew.ClientParted)
-	f.servers("leader's clock stepped", 0, 2*s, 8*s, f.stepped)
+	f.servers("leader's clock stepped", 0, 2*s, 8*s, stepped)
 }
 
 // tickFaults are those of the ticks. Half of them come within 30 ms after a tick, when a run may be

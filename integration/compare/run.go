@@ -235,7 +235,7 @@ func (k kind) tell(ctx context.Context, r *run, p period) error {
 		if !ok || !s.ours() || k.grace == 0 {
 			continue
 		}
-		found, err := crew.Audit(ctx, z.Servers(), audit.Options{Grace: k.grace, Skew: mostStep})
+		found, err := crew.Audit(ctx, z.Servers(), audit.Options{Grace: k.grace, Skew: 2 * time.Second})
 		if err != nil {
 			return err
 		}
