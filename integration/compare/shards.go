@@ -171,22 +171,19 @@ type ledger struct {
 	shardFigures
 	from, to, now monotonic.Instant
 	shards        [shards]struct {
-		working map[string]bool
 		owner   string        // the process that began last
 		highest string        // token
 		none    time.Duration // for how long no process has been at work
 	}
-	stopped  map[string]bool
-	fullness float64 // seconds, each times the share of the process with the most shards, of the mean share
+	working  map[string]map[int]bool // shards, by process
+	stopped  map[string]bool         // processes: they do not work
+	fullness float64                 // seconds, each times the share of the process with the most shards, of the mean share
 }
 
 // judgeHistory returns what a history shows between two moments, and what is known at the second one. The
 // order of its writes in time is that of the store.
 func judgeHistory(records []*crew.Record, from, to monotonic.Instant) *ledger {
-	l := &ledger{from: from, to: to, stopped: map[string]bool{}}
-	for i := range l.shards {
-		l.shards[i].working = map[string]bool{}
-	}
+	l := &ledger{from: from, to: to, working: map[string]map[int]bool{}, stopped: map[string]bool{}}
 	for _, r := range slices.SortedStableFunc(slices.Values(records), func(a, b *crew.Record) int { return cmp.Compare(a.Call, b.Call) }) {
 		if r.Call > to {
 			break
@@ -198,12 +195,11 @@ func judgeHistory(records []*crew.Record, from, to monotonic.Instant) *ledger {
 	return l
 }
 
-// shares counts the processes at work on each shard, and the shards of each process. A stopped process
-// does not work.
+// shares counts the processes at work on each shard, and the shards of each process.
 func (l *ledger) shares() (atWork []int, own map[string]int) {
 	atWork, own = make([]int, shards), map[string]int{}
-	for i := range l.shards {
-		for process := range l.shards[i].working {
+	for process, mine := range l.working {
+		for i := range mine {
 			if !l.stopped[process] {
 				own[process]++
 				atWork[i]++
@@ -248,13 +244,11 @@ func (l *ledger) pass(at monotonic.Instant) {
 // record adds a record.
 func (l *ledger) record(r *crew.Record) {
 	switch r.Op {
-	case crew.OpKilled, crew.OpStopped, crew.OpContinued:
-		l.stopped[r.Worker] = r.Op != crew.OpContinued
-		for i := range l.shards {
-			if r.Op == crew.OpKilled {
-				delete(l.shards[i].working, r.Worker)
-			}
-		}
+	case crew.OpKilled:
+		delete(l.working, r.Worker)
+		return
+	case crew.OpStopped, crew.OpContinued:
+		l.stopped[r.Worker] = r.Op == crew.OpStopped
 		return
 	}
 	i, err := strconv.Atoi(r.Lock)
@@ -264,13 +258,16 @@ func (l *ledger) record(r *crew.Record) {
 	within, s := l.now >= l.from && l.now < l.to, &l.shards[i]
 	switch r.Op {
 	case opEnd:
-		delete(s.working, r.Worker)
+		delete(l.working[r.Worker], i)
 		return
 	case opBegin:
 		if s.owner != r.Worker && within {
 			l.moves++
 		}
-		s.working[r.Worker], s.owner = true, r.Worker
+		if l.working[r.Worker] == nil {
+			l.working[r.Worker] = map[int]bool{}
+		}
+		l.working[r.Worker][i], s.owner = true, r.Worker
 	}
 	if within {
 		l.writes++
@@ -279,7 +276,7 @@ func (l *ledger) record(r *crew.Record) {
 			if l.refused++; r.Claim != nil {
 				l.inTime++
 			}
-		case s.owner != r.Worker && s.working[s.owner] && !l.stopped[s.owner]:
+		case s.owner != r.Worker && l.working[s.owner][i] && !l.stopped[s.owner]:
 			l.accepted++
 		}
 	}
