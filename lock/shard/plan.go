@@ -2,6 +2,7 @@ package shard
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -25,44 +26,33 @@ type entrant struct {
 // Without members no shard has an owner.
 func assign(owners []string, members []entrant) []string {
 	members = slices.SortedFunc(slices.Values(members), func(a, b entrant) int { return cmp.Compare(a.id, b.id) })
-	index, have := map[string]int{}, make([]int, len(members))
-	for m, e := range members {
-		index[e.id] = m
-	}
+	have := map[string]int{}
 	for _, owner := range owners {
-		if m, ok := index[owner]; ok {
-			have[m]++
-		}
+		have[owner]++
 	}
 	shares := divide(len(owners), members, have)
-	next, left := make([]string, len(owners)), slices.Clone(shares)
+	next, left := make([]string, len(owners)), maps.Clone(shares)
 	for i, owner := range owners { // an owner of more than its share keeps the first ones
-		if m, ok := index[owner]; ok && left[m] > 0 {
+		if left[owner] > 0 {
 			next[i] = owner
-			left[m]--
+			left[owner]--
 		}
 	}
 	m := 0
 	for i := range next { // the others get one after the other, in turn
-		if next[i] == "" && len(members) > 0 {
-			for ; left[m] == 0; m = (m + 1) % len(members) {
+		for ; next[i] == "" && len(members) > 0; m = (m + 1) % len(members) {
+			if id := members[m].id; left[id] > 0 {
+				next[i] = id
+				left[id]--
 			}
-			next[i] = members[m].id
-			left[m]--
-			m = (m + 1) % len(members)
 		}
 	}
-	for m, e := range members {
-		var taken []int // from other members
-		for i, owner := range owners {
-			if _, lives := index[owner]; e.fresh && lives && owner != e.id && next[i] == e.id {
-				taken = append(taken, i)
-			}
-		}
-		most := (shares[m]+3)/4 - (shares[m] - len(taken))
-		for n, i := range taken {
-			if n%4 != 0 || n/4 >= most { // so it takes from all of them alike
-				next[i] = owners[i]
+	for _, e := range members {
+		gets := shares[e.id]
+		for i, owner := range slices.Backward(owners) {
+			if _, stays := shares[owner]; e.fresh && next[i] == e.id && owner != e.id && stays && gets > (shares[e.id]+3)/4 {
+				next[i] = owner
+				gets--
 			}
 		}
 	}
@@ -71,31 +61,25 @@ func assign(owners []string, members []entrant) []string {
 
 // divide divides n shards by the members' weights. Each share is rounded up or down, so that members that
 // have more lose as little as possible.
-func divide(n int, members []entrant, have []int) []int {
-	total, left := 0, n
+func divide(n int, members []entrant, have map[string]int) map[string]int {
+	total, left, shares := 0, n, map[string]int{}
 	for _, e := range members {
 		total += e.weight
 	}
-	shares := make([]int, len(members))
-	var up []int // shares that may be rounded up
-	for m, e := range members {
-		shares[m] = n * e.weight / total
-		left -= shares[m]
+	var up []entrant // whose shares may be rounded up
+	for _, e := range members {
+		shares[e.id] = n * e.weight / total
+		left -= shares[e.id]
 		if n*e.weight%total != 0 {
-			up = append(up, m)
+			up = append(up, e)
 		}
 	}
-	keeps := func(m int) int {
-		if have[m] > shares[m] {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(up, func(a, b int) int {
-		return cmp.Or(keeps(a)-keeps(b), cmp.Compare(n*members[b].weight%total, n*members[a].weight%total))
+	loses := func(e entrant) int { return min(1, max(0, have[e.id]-shares[e.id])) } // 1: one shard less if it is rounded up
+	slices.SortStableFunc(up, func(a, b entrant) int {
+		return cmp.Or(loses(b)-loses(a), cmp.Compare(n*b.weight%total, n*a.weight%total))
 	})
-	for _, m := range up[:min(left, len(up))] { // without members all are left
-		shares[m]++
+	for _, e := range up[:min(left, len(up))] { // without members all are left
+		shares[e.id]++
 	}
 	return shares
 }
