@@ -206,8 +206,8 @@ func (g *Group) admit(ctx context.Context) error {
 		return err
 	}
 	for _, c := range present {
-		if c.Shards != len(g.slots) {
-			return g.number(c.Shards, "member "+c.ID)
+		if c.number != len(g.slots) {
+			return g.number(c.number, "member "+c.ID)
 		}
 	}
 	if room := Room(len(g.slots)); len(present) >= room {

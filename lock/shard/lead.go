@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -70,7 +71,7 @@ func (g *Group) lead(l *lock.Leadership) error {
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
 	last, err := g.lastPlan(ctx)
-	leads := leader{Group: g, planner: newPlanner(g.me.ID, l.Remaining()/3, last), proclaim: l.Proclaim}
+	leads := leader{Group: g, planner: &planner{self: g.me.ID, third: l.Remaining() / 3, last: last, strikes: map[string]strike{}}, proclaim: l.Proclaim}
 	tick := time.NewTicker(stepEvery)
 	defer tick.Stop()
 	withdrawn := g.campaign.Done()
@@ -82,7 +83,7 @@ func (g *Group) lead(l *lock.Leadership) error {
 		select {
 		case <-tick.C:
 		case <-withdrawn:
-			withdrawn, leads.leaving, leads.children = nil, true, nil
+			withdrawn, leads.leaving = nil, true
 		case <-ctx.Done():
 		}
 	}
@@ -153,7 +154,7 @@ func (l *leader) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	present = slices.DeleteFunc(present, func(c candidate) bool { return c.Shards != len(l.slots) }) // they see the plan, and give up
+	present = slices.DeleteFunc(present, func(c candidate) bool { return c.number != len(l.slots) }) // they see the plan, and give up
 	gone := map[string]string{}
 	for _, id := range l.missing(present) {
 		shard := slices.Index(l.last.owners, id)
@@ -165,8 +166,7 @@ func (l *leader) look(ctx context.Context) error {
 			return err
 		}
 		entry := slices.IndexFunc(state.Contenders, func(c admin.Contender) bool {
-			member, _ := markOf(c)
-			return member == id
+			return strings.HasPrefix(c.Metadata[markKey], id+"/")
 		})
 		if entry < 0 {
 			gone[id] = ""
@@ -175,9 +175,6 @@ func (l *leader) look(ctx context.Context) error {
 		}
 	}
 	l.see(time.Now(), present, gone)
-	if l.leaving && len(present) <= 1 { // alone
-		l.release()
-	}
 	return nil
 }
 
@@ -190,14 +187,14 @@ func (g *Group) lastPlan(ctx context.Context) (*plan, error) {
 	if last != nil {
 		return last, nil
 	}
-	holders, err := readHolders(ctx, g.tree, g.name)
+	owned, err := readOwners(ctx, g.tree, g.name)
 	last = &plan{owners: make([]string, len(g.slots))}
-	for i, h := range holders {
+	for i, shard := range owned {
 		switch {
-		case h.number != 0 && h.number != len(g.slots):
-			return nil, g.number(h.number, fmt.Sprintf("the hold of shard %d by member %s", i, h.Owner))
+		case shard.number != 0 && shard.number != len(g.slots):
+			return nil, g.number(shard.number, fmt.Sprintf("the hold of shard %d by member %s", i, shard.Owner))
 		case i < len(last.owners):
-			last.owners[i] = h.Owner
+			last.owners[i] = shard.Owner
 		}
 	}
 	return last, err

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/holdfast-io/holdfast/lock"
 )
 
 // Times of the leader.
@@ -21,14 +19,6 @@ const (
 	longestWait = 8 * time.Minute
 )
 
-// candidate is a live candidate that could be read.
-type candidate struct {
-	record
-	host  string // owner and host: a crash loop is theirs
-	plan  *plan  // of the leader
-	entry lock.Candidate
-}
-
 // planner decides when a leader plans, and for which members. It does no I/O.
 type planner struct {
 	self    string
@@ -38,9 +28,8 @@ type planner struct {
 	leaving bool          // this member leaves: it plans for the others, at once
 	present []candidate   // in the order in which they joined
 
-	since   map[string]time.Time // when each of them was seen first
-	fresh   map[string]time.Time // until when new members of the plan are fresh
-	strikes map[string]strike    // by host
+	since   map[string]time.Time // when each of them was seen first, or came into the plan
+	strikes map[string]strike    // by owner and host: a crash loop is theirs
 
 	// When the changes that are not planned yet are to be planned; zero: there are none. due is moved by
 	// each change, by is not.
@@ -51,10 +40,6 @@ type planner struct {
 type strike struct {
 	wait time.Duration
 	at   time.Time
-}
-
-func newPlanner(self string, third time.Duration, last *plan) *planner {
-	return &planner{self: self, third: third, last: last, fresh: map[string]time.Time{}, strikes: map[string]strike{}}
 }
 
 // plannedBy sets the latest time of the next plan, unless an earlier one is set.
@@ -100,12 +85,12 @@ func (p *planner) wanted(now time.Time) []entrant {
 	var old, joined, waiting []entrant
 	for _, c := range p.present {
 		planned := p.last.has(c.ID)
-		e := entrant{c.ID, c.Weight, !planned || now.Before(p.fresh[c.ID])}
+		e := entrant{c.ID, c.Weight, !planned || now.Sub(p.since[c.ID]) < p.third}
 		switch {
 		case p.leaving && c.ID == p.self:
 		case planned:
 			old = append(old, e)
-		case now.Sub(p.since[c.ID]) >= p.strikes[c.host].wait:
+		case now.Sub(p.since[c.ID]) >= p.strikes[c.Owner+"@"+c.Host].wait:
 			joined = append(joined, e)
 		default:
 			waiting = append(waiting, e)
@@ -123,7 +108,6 @@ func (p *planner) wanted(now time.Time) []entrant {
 // plan of that leader, and would move shards back.
 func (p *planner) next(now time.Time) *plan {
 	maps.DeleteFunc(p.strikes, func(_ string, s strike) bool { return now.Sub(s.at) > strikeLasts })
-	maps.DeleteFunc(p.fresh, func(_ string, until time.Time) bool { return now.After(until) })
 	members := p.wanted(now)
 	next := &plan{owners: assign(p.last.owners, members)}
 	for _, m := range members {
@@ -147,7 +131,7 @@ func (p *planner) next(now time.Time) *plan {
 func (p *planner) proclaimed(now time.Time, next *plan) {
 	for _, id := range next.members {
 		if !p.last.has(id) {
-			p.fresh[id] = now.Add(p.third)
+			p.since[id] = now // it is fresh from now on
 		}
 	}
 	p.last, p.told = next, true

@@ -17,18 +17,19 @@ type script struct {
 }
 
 func newScript(shards int) *script {
-	return &script{newPlanner("a", 10*time.Second, &plan{owners: make([]string, shards)}), time.Now()}
+	p := &planner{self: "a", third: 10 * time.Second, last: &plan{owners: make([]string, shards)}, strikes: map[string]strike{}}
+	return &script{p, time.Now()}
 }
 
 func (s *script) at(second int, members string, expired ...string) string {
 	now := s.begun.Add(time.Duration(second) * time.Second)
 	var present []candidate
 	for _, id := range members {
-		present = append(present, candidate{record: record{ID: string(id), Shards: len(s.p.last.owners), Weight: 1}, host: "host of " + string(id)})
+		present = append(present, candidate{Member: Member{ID: string(id), Weight: 1, Owner: string(id), Host: "host"}})
 	}
 	hosts := map[string]string{}
 	for _, id := range expired {
-		hosts[id] = "host of " + id
+		hosts[id] = id + "@host"
 	}
 	s.p.see(now, present, hosts)
 	next := s.p.next(now)
@@ -101,8 +102,8 @@ func TestExpiredMember(t *testing.T) {
 	s.play(t, 0, 6, "ab", map[int]string{5: "[a:2 b:2]"})
 	now := s.begun.Add(8 * time.Second) // b has panicked: it has left, and owns nothing
 	s.p.see(now, s.p.present[:1], map[string]string{"b": ""})
-	if next := s.p.next(now); next == nil || s.p.strikes["host of b"].wait != 0 {
-		t.Errorf("a panic: %v, %v", next, s.p.strikes["host of b"].wait)
+	if next := s.p.next(now); next == nil || s.p.strikes["b@host"].wait != 0 {
+		t.Errorf("a panic: %v, %v", next, s.p.strikes["b@host"].wait)
 	}
 	s = newScript(4)
 	s.play(t, 0, 6, "ab", map[int]string{5: "[a:2 b:2]"})
@@ -130,7 +131,7 @@ func TestNewLeader(t *testing.T) {
 	s.play(t, 0, 10, "abc", map[int]string{0: "[a:2 b:2 c:2]"})
 	s = newScript(6)
 	s.p.last = before
-	if missing := s.p.missing([]candidate{{record: record{ID: "a"}}, {record: record{ID: "b"}}}); !slices.Equal(missing, []string{"c"}) {
+	if missing := s.p.missing([]candidate{{Member: Member{ID: "a"}}, {Member: Member{ID: "b"}}}); !slices.Equal(missing, []string{"c"}) {
 		t.Errorf("missing are %v", missing)
 	}
 	if got := s.at(0, "ab", "c"); got != "[a:3 b:3]" {
@@ -144,7 +145,7 @@ func TestNoRoom(t *testing.T) {
 	room := Room(MaxShards)
 	var present []candidate
 	for m := range room + 20 {
-		present = append(present, candidate{record: record{ID: fmt.Sprintf("member%02x", 255-m), Shards: MaxShards, Weight: 1}})
+		present = append(present, candidate{Member: Member{ID: fmt.Sprintf("member%02x", 255-m), Weight: 1}})
 	}
 	for second, members := range [][]candidate{present[10:], present} {
 		now := s.begun.Add(time.Duration(second) * time.Minute)

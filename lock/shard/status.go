@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,13 @@ func (s Status) Moving() (n int) {
 	return n
 }
 
+// candidate is a live candidate that is a member.
+type candidate struct {
+	Member
+	number int   // of shards in its group
+	plan   *plan // of the leader; nil: none, or not readable
+}
+
 // candidates returns the members among the live candidates of a group's election. It fails if there are
 // other candidates only: that is no group. One beside members must not end them.
 func candidates(ctx context.Context, election *lock.Election) (members []candidate, err error) {
@@ -79,7 +87,7 @@ func candidates(ctx context.Context, election *lock.Election) (members []candida
 	for _, c := range all {
 		r, p, foreign := decode(c.Value)
 		if r.ID != "" {
-			members = append(members, candidate{record: r, host: c.Owner + "@" + c.Host, plan: p, entry: c})
+			members = append(members, candidate{Member{ID: r.ID, Name: r.Name, Owner: c.Owner, Host: c.Host, PID: c.PID, Weight: r.Weight, Leads: c.Leads}, r.Shards, p})
 		} else {
 			err = fmt.Errorf("election %q: candidate %s: %w: %w", election.Name(), c.Entry, lock.ErrForeign, foreign)
 		}
@@ -107,10 +115,10 @@ func read(ctx context.Context, locks *lock.Client, election *lock.Election, grou
 		return s, err
 	}
 	for _, c := range present {
-		if s.Number == 0 || c.entry.Leads {
-			s.Number, s.Shards = c.Shards, make([]Shard, c.Shards)
+		if s.Number == 0 || c.Leads {
+			s.Number, s.Shards = c.number, make([]Shard, c.number)
 		}
-		if c.entry.Leads && c.plan != nil {
+		if c.Leads && c.plan != nil {
 			s.Planned = c.plan.at
 			for i, owner := range c.plan.owners {
 				s.Shards[i].Planned = owner
@@ -118,11 +126,11 @@ func read(ctx context.Context, locks *lock.Client, election *lock.Election, grou
 		}
 	}
 	if !fast {
-		holders, err := readHolders(ctx, admin.New(locks), group)
+		owned, err := readOwners(ctx, admin.New(locks), group)
 		if err != nil {
 			return s, err
 		}
-		for i, shard := range holders {
+		for i, shard := range owned {
 			if s.Number == 0 {
 				s.Number, s.Shards = shard.number, make([]Shard, shard.number)
 			}
@@ -138,10 +146,8 @@ func read(ctx context.Context, locks *lock.Client, election *lock.Election, grou
 		owned[shard.Owner]++
 	}
 	for _, c := range present {
-		s.Members = append(s.Members, Member{
-			ID: c.ID, Name: c.Name, Owner: c.entry.Owner, Host: c.entry.Host, PID: c.entry.PID, Weight: c.Weight, Leads: c.entry.Leads,
-			Shards: planned[c.ID], Owns: owned[c.ID],
-		})
+		c.Shards, c.Owns = planned[c.ID], owned[c.ID]
+		s.Members = append(s.Members, c.Member)
 	}
 	return s, nil
 }
@@ -149,49 +155,37 @@ func read(ctx context.Context, locks *lock.Client, election *lock.Election, grou
 // readers is the number of shards that are read at once.
 const readers = 16
 
-// readHolders returns those shards of a group that have an owner, by index.
-func readHolders(ctx context.Context, tree admin.Tree, group string) (map[int]Shard, error) {
+// readOwners returns who owns each shard of a group, by index. The zero Shard has no owner.
+func readOwners(ctx context.Context, tree admin.Tree, group string) ([]Shard, error) {
 	children, _, err := tree.Children(ctx, tree.Path(group))
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	var shards []int
-	for i := range MaxShards {
-		if slices.Contains(children, strconv.Itoa(i)) {
-			shards = append(shards, i)
-		}
-	}
-	states, errs := make([]admin.State, len(shards)), make([]error, len(shards))
+	owned, errs := make([]Shard, MaxShards), make([]error, MaxShards)
 	var reads sync.WaitGroup
 	for first := range readers {
 		reads.Go(func() {
-			for i := first; i < len(shards); i += readers {
-				states[i], errs[i] = tree.Inspect(ctx, fmt.Sprintf("%s/%d", group, shards[i]))
+			for i := first; i < MaxShards; i += readers {
+				if name := strconv.Itoa(i); slices.Contains(children, name) {
+					owned[i], errs[i] = readOwner(ctx, tree, group+"/"+name)
+				}
 			}
 		})
 	}
 	reads.Wait()
-	holders := map[int]Shard{}
-	for i, shard := range shards {
-		if errs[i] != nil {
-			return nil, errs[i]
-		}
-		// The first contender holds the mutex, or will at once, if its lease runs; its entry may not say so yet.
-		if all := states[i].Contenders; len(all) > 0 && all[0].Ours && !all[0].Read.Earliest().After(all[0].Expires) {
-			id, number := markOf(all[0])
-			holders[shard] = Shard{Owner: id, Host: all[0].Host, PID: all[0].PID, number: number}
-		}
-	}
-	return holders, nil
+	return owned, cmp.Or(errs...)
 }
 
-// markOf returns the id of the member that a shard's contender is of, and its group's number of shards; ""
-// and 0 for no member.
-func markOf(c admin.Contender) (id string, number int) {
-	id, text, _ := strings.Cut(c.Metadata[markKey], "/")
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxShards {
-		return id, 0
+// readOwner returns who owns the shard of that name: its first contender holds the mutex, or will at once, if
+// its lease runs. Its entry may not say so yet.
+func readOwner(ctx context.Context, tree admin.Tree, name string) (shard Shard, err error) {
+	state, err := tree.Inspect(ctx, name)
+	if all := state.Contenders; len(all) > 0 && all[0].Ours && !all[0].Read.Earliest().After(all[0].Expires) {
+		id, number, _ := strings.Cut(all[0].Metadata[markKey], "/")
+		shard = Shard{Owner: id, Host: all[0].Host, PID: all[0].PID}
+		if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= MaxShards {
+			shard.number = n
+		}
 	}
-	return id, n
+	return shard, err
 }
