@@ -100,9 +100,6 @@ var errLeft = errors.New("the member leaves")
 // If f panics, all shards are given back, and Run panics when the other functions have returned, or
 // after the DrainTimeout. A shard on which f always panics can so end one replica after the other.
 func Run(ctx context.Context, locks *lock.Client, group string, shards int, f Func, opts Options) error {
-	if f == nil {
-		return invalid("function", "nil", "must not be nil")
-	}
 	g, err := join(ctx, locks, group, shards, f, opts)
 	if err != nil {
 		return err
@@ -123,7 +120,11 @@ func Run(ctx context.Context, locks *lock.Client, group string, shards int, f Fu
 // Join joins the group without a function: use [Group.Owned] in a loop. ctx is for the call; the
 // member stays until [Group.Leave]. It fails as [Run] does.
 func Join(ctx context.Context, locks *lock.Client, group string, shards int, opts Options) (*Group, error) {
-	return join(ctx, locks, group, shards, nil, opts)
+	await := func(ctx context.Context, _ Owned) error {
+		<-ctx.Done()
+		return nil
+	}
+	return join(ctx, locks, group, shards, await, opts)
 }
 
 func join(ctx context.Context, locks *lock.Client, group string, shards int, f Func, opts Options) (*Group, error) {
@@ -148,6 +149,8 @@ func newGroup(ctx context.Context, locks *lock.Client, group string, shards int,
 		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")
 	case ctx == nil:
 		return nil, invalid("context", "nil", "must not be nil")
+	case f == nil:
+		return nil, invalid("function", "nil", "must not be nil")
 	case ctx.Value(inside{locks, group}) != nil: // it would re-enter the shards' locks
 		return nil, invalid("context", group, "belongs to a function of the same group")
 	case shards < 1 || shards > MaxShards:
@@ -168,9 +171,6 @@ func newGroup(ctx context.Context, locks *lock.Client, group string, shards int,
 		me:       record{Reads: format, ID: newID(), Shards: shards, Weight: max(1, opts.Weight), Name: opts.Name},
 		slots:    make([]*slot, shards),
 		done:     make(chan struct{}),
-	}
-	if f == nil {
-		g.f = g.lend
 	}
 	g.opts.Log = opts.Log.With("group", group, "member", g.me.ID)
 	g.opts.Lock = append(slices.Clone(opts.Lock), lock.WithMetadata(map[string]string{markKey: fmt.Sprintf("%s/%d", g.me.ID, shards)}))
@@ -224,25 +224,16 @@ func (g *Group) number(theirs int, of string) error {
 // observe takes note of each new plan, until an error.
 func (g *Group) observe() error {
 	for leader, err := range g.election.Observe(g.ctx) {
-		if err != nil {
-			return err
-		}
-		if leader.Value == "" {
-			continue
-		}
-		r, p, err := decode(leader.Value)
+		r, p, foreign := decode(leader.Value)
 		switch {
 		case err != nil:
-			g.opts.Log.Warn("plan of shards not readable; the last one stays", "error", err)
+			return err
+		case leader.Value == "": // no leader
+		case foreign != nil:
+			g.opts.Log.Warn("plan of shards not readable; the last one stays", "error", foreign)
 		case p != nil && r.Shards != len(g.slots):
 			return g.number(r.Shards, "the leader "+r.ID)
 		case p != nil:
-			if g.plan.gains(p, g.me.ID) {
-				// A round trip, whatever it returns: owners whose functions return at once leave meanwhile.
-				// Otherwise their leaves and the joins here refuse each other's transactions. In an outage it
-				// waits, as the joins would.
-				_, _, _ = g.tree.Get(g.ctx, g.tree.Path(g.election.Name()))
-			}
 			g.change(func() { g.plan = p })
 		}
 	}

@@ -48,7 +48,7 @@ func (g *Group) change(f func()) {
 func (g *Group) settle() {
 	g.released = g.released || g.campaign.Err() != nil && !g.plan.has(g.me.ID)
 	waits, owns, ending := 0, 0, 0
-	var moved []*slot
+	var gained, moved []*slot
 	for i, s := range g.slots {
 		mine := !g.released && g.plan != nil && g.plan.owners[i] == g.me.ID
 		switch {
@@ -56,7 +56,7 @@ func (g *Group) settle() {
 			s = &slot{Owned: Owned{Index: i}}
 			s.ctx, s.stop = context.WithCancelCause(g.ctx)
 			g.slots[i] = s
-			go g.queue(s)
+			gained = append(gained, s)
 			waits++
 		case s == nil:
 		case s.hold == nil:
@@ -77,8 +77,20 @@ func (g *Group) settle() {
 			s.stop(ErrMoved)
 		}
 	}
+	if len(gained) > 0 {
+		go g.gain(gained)
+	}
 	if g.released && waits+owns == 0 {
 		g.stop()
+	}
+}
+
+// gain queues for shards after a round trip, whatever that returns: owners whose functions return at once leave
+// meanwhile. Otherwise their leaves and the joins here refuse each other's transactions.
+func (g *Group) gain(slots []*slot) {
+	_, _, _ = g.tree.Get(g.campaign, g.tree.Path(g.election.Name()))
+	for _, s := range slots {
+		go g.queue(s)
 	}
 }
 
@@ -114,7 +126,8 @@ func (g *Group) idle(s *slot) {
 	})
 }
 
-// serve calls the function until the shard is to be given back, and gives it back.
+// serve calls the function until the shard is to be given back, and gives it back when it has returned and no
+// loop over Owned has the shard.
 func (g *Group) serve(s *slot) {
 	defer g.giveBack(s)
 	defer context.AfterFunc(s.ctx, func() {
@@ -130,6 +143,8 @@ func (g *Group) serve(s *slot) {
 			sleep(s.ctx, pause)
 		}
 	}
+	g.change(func() {}) // from here on no loop borrows it
+	s.lent.Wait()
 }
 
 // overdue tells, when the DrainTimeout is over, that the function of a shard has not returned.
@@ -155,17 +170,6 @@ func (g *Group) giveBack(s *slot) {
 	}
 	_ = s.hold.Unlock() // the client logs an error; the entry then expires
 	g.idle(s)
-}
-
-// lend is the function of groups without one: it returns when the shard is to be given back and no
-// loop over Owned has it.
-func (g *Group) lend(ctx context.Context, s Owned) error {
-	<-ctx.Done()
-	g.mu.Lock()
-	slot := g.slots[s.Index]
-	g.mu.Unlock() // from here on no loop borrows it
-	slot.lent.Wait()
-	return context.Cause(ctx)
 }
 
 // Owned yields the shards that this member owns, each as long as the body of the loop runs: a shard

@@ -2,12 +2,10 @@ package shard
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +22,8 @@ const (
 	maxPlan = 3500 // bytes of a plan's members and shards: they fit into an entry's metadata
 	idSize  = 8
 	format  = 1 // highest format of plans that this release reads, and the one that it writes
+
+	planText = "%d %d %s %x" // format, time in seconds, members' ids, and members' numbers by shard
 )
 
 // Room returns how many members a group of that many shards can have: a plan has eight bytes for
@@ -37,7 +37,7 @@ type record struct {
 	Shards int    `json:"shards"` // the group's number of shards
 	Weight int    `json:"weight"`
 	Name   string `json:"name,omitempty"`
-	Plan   string `json:"plan,omitempty"` // of a leader: format, time, members' ids, and members' numbers by shard
+	Plan   string `json:"plan,omitempty"` // of a leader: see planText
 }
 
 // plan says which member is to own each shard.
@@ -67,7 +67,7 @@ func (p *plan) text() string {
 	for i, owner := range p.owners {
 		numbers[i] = byte(slices.Index(p.members, owner))
 	}
-	return fmt.Sprintf("%d %d %s %x", format, p.at.Unix(), strings.Join(p.members, ""), numbers)
+	return fmt.Sprintf(planText, format, p.at.Unix(), strings.Join(p.members, ""), numbers)
 }
 
 // decode parses the value of a candidate. The plan is nil if the value has none. If only the plan
@@ -88,15 +88,15 @@ func decode(value string) (r record, p *plan, err error) {
 }
 
 func decodePlan(text string, shards int) (*plan, error) {
-	fields := strings.Split(text, " ")
-	if v, err := strconv.Atoi(fields[0]); err == nil && v > format {
-		return nil, fmt.Errorf("the plan: %w: format %d, this one reads up to %d", znode.ErrNewer, v, format)
+	var version, at int64
+	var members string
+	var numbers []byte
+	_, _ = fmt.Sscanf(text, planText, &version, &at, &members, &numbers) // of damaged text the plan has another text, see below
+	if version > format {
+		return nil, fmt.Errorf("the plan: %w: format %d, this one reads up to %d", znode.ErrNewer, version, format)
 	}
-	fields = append(fields, "", "", "")
-	at, _ := strconv.ParseInt(fields[1], 10, 64) // of damaged text the plan has another text, see below
-	numbers, _ := hex.DecodeString(fields[3])
 	p := &plan{at: time.Unix(at, 0), owners: make([]string, shards)}
-	for id := range slices.Chunk([]byte(fields[2]), idSize) {
+	for id := range slices.Chunk([]byte(members), idSize) {
 		p.members = append(p.members, string(id))
 	}
 	for i, m := range numbers[:min(shards, len(numbers))] {
@@ -104,21 +104,10 @@ func decodePlan(text string, shards int) (*plan, error) {
 			p.owners[i] = p.members[m]
 		}
 	}
-	if p.text() != text || len(fields[2])%idSize != 0 {
+	if p.text() != text || len(members)%idSize != 0 {
 		return nil, fmt.Errorf("the plan %.40q of %d shards is damaged", text, shards)
 	}
 	return p, nil
-}
-
-// gains reports whether the next plan gives the member shards that it was not to own by this one. A nil plan
-// is followed at once.
-func (p *plan) gains(next *plan, id string) bool {
-	for i, owner := range next.owners {
-		if p != nil && owner == id && p.owners[i] != id {
-			return true
-		}
-	}
-	return false
 }
 
 // has reports whether the plan knows the member. A nil plan knows none.
