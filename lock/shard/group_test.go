@@ -300,6 +300,25 @@ func TestNumber(t *testing.T) {
 	})
 }
 
+// TestNoNumber: the hold of a shard whose number of shards is out of range is no member's.
+func TestNoNumber(t *testing.T) {
+	simulate(t, 1, func(w *world) {
+		c := w.dial("a")
+		for _, number := range []string{"-1", "0", "1025", "1000000000000", "x", ""} {
+			hold, err := c.Mutex(group+"/0", lock.WithMetadata(map[string]string{"shard": "abcdefgh/" + number})).Lock(w.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err := shard.Read(w.Ctx, c, group, false); err != nil || s.Number != 0 {
+				t.Errorf("%q: %+v: %v", number, s, err)
+			}
+			if err := hold.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // TestBothNumbersAtOnce: of two members that begin with different numbers one goes on.
 func TestBothNumbersAtOnce(t *testing.T) {
 	simulate(t, 4, func(w *world) {
@@ -487,8 +506,8 @@ func TestLeaders(t *testing.T) {
 		w.StopLeader()
 		time.Sleep(30 * time.Second)
 		w.mustOwn(0, "map[a:3 b:3 c:3]")
-		if moves, _ := w.moves(); moves != 0 {
-			t.Errorf("%d moves", moves)
+		if moves, _ := w.moves(); moves != 0 || w.said("not readable") > 0 {
+			t.Errorf("%d moves: %s", moves, w.logs.String())
 		}
 	})
 }
