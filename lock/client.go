@@ -50,7 +50,7 @@ type Client struct {
 
 	open    context.Context // ends when the client closes; its cause is zkconn.ErrClosing
 	shut    context.CancelCauseFunc
-	tasks   zkconn.Group  // calls and background goroutines
+	tasks   zkconn.Tasks  // calls and background goroutines
 	closing atomic.Bool   // Close was called
 	closed  chan struct{} // closed at the end of Close
 	done    error         // result of Close

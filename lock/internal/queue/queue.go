@@ -39,7 +39,7 @@ type Options struct {
 	Clock  *clock.Clock   // ensemble time, for verdicts on other contenders' entries
 	Keeper *lease.Keeper  // renews this client's entries
 	Log    zerolog.Logger // receives purges and problems
-	Tasks  *zkconn.Group  // counts background work, and each call; the client's Close waits for it
+	Tasks  *zkconn.Tasks  // counts background work, and each call; the client's Close waits for it
 
 	Closing       context.Context // ends when the client closes; its cause is the error of calls that still wait
 	Root          string          // path below which the locks are

@@ -30,7 +30,7 @@ type local struct{ now clock.Instant }
 func offline(l *local) *Queue {
 	c := clock.New(nil, "/locks", nil, func() clock.Instant { return l.now }, nil)
 	return New(Options{
-		Root: "/locks", Random: bubble.Random(), Clock: c, Tasks: new(zkconn.Group), Closing: context.Background(),
+		Root: "/locks", Random: bubble.Random(), Clock: c, Tasks: new(zkconn.Tasks), Closing: context.Background(),
 		Keeper: lease.NewKeeper(lease.Options{Clock: c, Jitter: func(d, _ time.Duration) time.Duration { return d }, Background: func(f func()) {}}),
 	})
 }

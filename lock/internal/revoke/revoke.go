@@ -37,7 +37,7 @@ type Requests struct {
 type Options struct {
 	Conn    *zkconn.Conn     // sends all requests
 	Log     zerolog.Logger   // receives problems of the delivery
-	Tasks   *zkconn.Group    // counts background work; the client's Close waits for it
+	Tasks   *zkconn.Tasks    // counts background work; the client's Close waits for it
 	Closing context.Context  // ends when the client closes
 	Root    string           // path below which the locks are
 	ACL     []zk.ACL         // ACL of created nodes

@@ -51,7 +51,7 @@ type Conn struct {
 
 	open  context.Context         // ends when no more requests can be made; its cause is the reason
 	shut  context.CancelCauseFunc // ends open
-	calls Group                   // calls in flight, abandoned ones included
+	calls Tasks                   // calls in flight, abandoned ones included
 
 	own     *ownership   // state of an owned connection; nil: borrowed
 	granted atomic.Int64 // session timeout in ns, as the server granted it; 0: borrowed

@@ -33,7 +33,7 @@ func listen(t *testing.T, cfg *tls.Config, serve func(net.Conn)) (address string
 	iferr.Fatal(t, err)
 	life, end := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	var conns Group
+	var conns Tasks
 	go func() {
 		defer close(ended)
 		for {
