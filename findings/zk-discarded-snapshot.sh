@@ -42,7 +42,7 @@ declare -A ports process
 run() {
 	for i; do
 		: >"$work/$i.log"
-		java -Xmx160m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$home/*:$home/lib/*" \
+		"${jvm[@]}" -cp "$home/*:$home/lib/*" \
 			org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/$i.cfg" >>"$work/$i.log" 2>&1 &
 		process[$i]=$!
 	done

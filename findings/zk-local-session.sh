@@ -34,7 +34,7 @@ for i in 1 2 3; do
 	configure initLimit=20 syncLimit=10 localSessionsEnabled=true "${members[@]}"
 	sed "s|^dataDir=.*|dataDir=$work/$i|" "$work/zoo.cfg" >"$work/$i.cfg"
 	ports+=("$port")
-	java -Xmx160m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$home/*:$home/lib/*" \
+	"${jvm[@]}" -cp "$home/*:$home/lib/*" \
 		org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/$i.cfg" >>"$work/server.log" 2>&1 &
 	pids+=($!)
 done
