@@ -91,20 +91,9 @@ func TestRunTickMissed(t *testing.T) {
 	}
 }
 
-// TestRunTickWaits: if the tick is further away than --wait, run exits with the status of a lock not
-// acquired, and names the tick.
+// TestRunTickWaits: run prints that it waits for the next tick, but not while the command runs. If the
+// tick is further away than --wait, run exits with the status of a lock not acquired, and names the tick.
 func TestRunTickWaits(t *testing.T) {
-	served(t)
-	tick := time.Now().UTC().Add(2 * time.Hour)
-	_, errs, status := holdfast(t, "run", "--wait", "100ms", "--tick", fmt.Sprintf("0 %d * * *", tick.Hour()), "x", "--", "true")
-	if says := "wait for the tick at " + tick.Format("2006-01-02T15:00:00Z"); status != statusNotAcquired || !strings.Contains(errs, says) {
-		t.Errorf("status %d, want %d: %s", status, statusNotAcquired, errs)
-	}
-}
-
-// TestRunTickPrintsThatItWaits: run prints that it waits for the next tick, but not while the
-// command runs.
-func TestRunTickPrintsThatItWaits(t *testing.T) {
 	defer func(old time.Duration) { patience = old }(patience)
 	patience = time.Second
 	served(t)
@@ -115,8 +104,12 @@ func TestRunTickPrintsThatItWaits(t *testing.T) {
 	if _, after, ran := strings.Cut(said, "it has begun\n"); !ran || strings.Contains(after, "waiting") {
 		t.Errorf("it said %q", said)
 	}
+	tick := now.Add(2 * time.Hour)
 	said = stderrOf(t, func() {
-		holdfast(t, "run", "--wait", "1100ms", "--tick", fmt.Sprintf("0 %d * * *", now.Add(2*time.Hour).Hour()), "x", "--", "true")
+		_, errs, status := holdfast(t, "run", "--wait", "1100ms", "--tick", fmt.Sprintf("0 %d * * *", tick.Hour()), "x", "--", "true")
+		if says := "wait for the tick at " + tick.Format("2006-01-02T15:00:00Z"); status != statusNotAcquired || !strings.Contains(errs, says) {
+			t.Errorf("status %d, want %d: %s", status, statusNotAcquired, errs)
+		}
 	})
 	if !strings.Contains(said, "waiting for the next tick") {
 		t.Errorf("it said %q", said)
