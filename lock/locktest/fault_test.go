@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -141,39 +139,6 @@ func TestSessionTimeoutBounds(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSetConfig(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const path = "/zookeeper/config"
-		ens, c := start(t, locktest.Options{Members: 3})
-		data, stat, changed, err := c.GetW(path)
-		if err != nil || len(data) > 0 {
-			t.Fatalf("at first it is %q, %v", data, err)
-		}
-		if err := ens.SetConfig("version=1"); err != nil {
-			t.Fatal(err)
-		}
-		if e := <-changed; e.Type != zk.EventNodeDataChanged {
-			t.Errorf("event %+v", e)
-		}
-		if data, after, err := c.Get(path); err != nil || string(data) != "version=1" || after.Mzxid <= stat.Mzxid {
-			t.Errorf("%q, %+v, %v", data, after, err)
-		}
-		if _, err := c.Set(path, nil, -1); err != zk.ErrNoAuth {
-			t.Errorf("a client's write: %v", err)
-		}
-		for _, s := range ens.Servers() {
-			ens.Stop(s)
-		}
-		if err := ens.SetConfig("version=2"); err == nil {
-			t.Error("a transaction without a leader")
-		}
-		ens, _ = start(t, locktest.Options{Quirks: locktest.Quirks{Keeper: true}})
-		if err := ens.SetConfig("version=1"); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("of no node: %v", err)
-		}
-	})
 }
 
 func TestRequests(t *testing.T) {

@@ -39,7 +39,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// ensembleOptions returns the options in the first line of a scenario: ensemble [members=N] [election=D].
+// ensembleOptions returns the options in the first line of a scenario: ensemble [members=N] [election=D]
+// [max-frame=N] [keeper].
 func ensembleOptions(t *testing.T, line string) (o locktest.Options) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -53,6 +54,10 @@ func ensembleOptions(t *testing.T, line string) (o locktest.Options) {
 			_, err = fmt.Sscan(value, &o.Members)
 		case "election":
 			o.ElectionTime, err = time.ParseDuration(value)
+		case "max-frame":
+			_, err = fmt.Sscan(value, &o.MaxFrame)
+		case "keeper":
+			o.Quirks.Keeper = true
 		default:
 			t.Fatalf("%s: an ensemble has no %s", line, name)
 		}
@@ -145,12 +150,12 @@ func (f *faults) do(name string, a *arguments) (results []string, ok bool) {
 	case "sequence":
 		p := a.path()
 		err = f.SetSequence(p, a.number())
+	case "config":
+		err = f.SetConfig(string(a.data()))
+	case "forget":
+		f.Forget()
 	case "node": // as the leader has it
-		result = "none"
-		if nodes := f.Dump(a.path()); len(nodes) > 0 {
-			st := nodes[0].Stat
-			result = fmt.Sprintf("made at %v, zxid %d/%d", time.UnixMilli(st.Ctime).Sub(f.begun), st.Czxid>>32, st.Czxid&0xffffffff)
-		}
+		result = f.node(a.path())
 	case "handshakes":
 		result = fmt.Sprint(f.Requests()[a.word()].Handshakes)
 	case "peek": // what a watch has had so far
@@ -167,6 +172,19 @@ func (f *faults) do(name string, a *arguments) (results []string, ok bool) {
 		results = append(results, result)
 	}
 	return results, true
+}
+
+// node says when a node was made, by the leader's clock, and when it was written, if by another one.
+func (f *faults) node(p string) string {
+	nodes := f.Dump(p)
+	if len(nodes) == 0 {
+		return "none"
+	}
+	n, written := nodes[0], ""
+	if at := n.Written.Truncate(time.Millisecond); at.UnixMilli() != n.Stat.Mtime {
+		written = fmt.Sprintf(", written at %v", at.Sub(f.begun))
+	}
+	return fmt.Sprintf("made at %v%s, zxid %d/%d", time.UnixMilli(n.Stat.Ctime).Sub(f.begun), written, n.Stat.Czxid>>32, n.Stat.Czxid&0xffffffff)
 }
 
 // latency sets the latency of all connections; several: of the next messages, and of none after them.

@@ -228,11 +228,18 @@ func (a *arguments) path() string {
 	return cmp.Or(a.s.root, "/")
 }
 
-// data returns a text in quotes, or null.
+// data returns a text in quotes, null, or bytes:N.
 func (a *arguments) data() []byte {
 	w := a.word()
 	if w == "null" {
 		return nil
+	}
+	if count, ok := strings.CutPrefix(w, "bytes:"); ok {
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			a.s.t.Fatalf("%s: %v", a.line, err)
+		}
+		return make([]byte, n)
 	}
 	text, err := strconv.Unquote(w)
 	if err != nil {

@@ -23,15 +23,6 @@ func three(t *testing.T, opts locktest.Options) (ens *locktest.Ensemble, leader 
 	return ens, leader, followers
 }
 
-func exists(t *testing.T, c *client, path string) bool {
-	t.Helper()
-	ok, _, err := c.Exists(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ok
-}
-
 // TestChildrenAreNotSorted: Children does not sort the names, so that a client that relies on their
 // order fails.
 func TestChildrenAreNotSorted(t *testing.T) {
@@ -44,37 +35,6 @@ func TestChildrenAreNotSorted(t *testing.T) {
 		names, _, err := c.Children("/p")
 		if err != nil || len(names) != 3 || slices.IsSorted(names) {
 			t.Errorf("%q, %v; want 3 names that are not sorted", names, err)
-		}
-	})
-}
-
-func TestStepClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ens, c := start(t, locktest.Options{})
-		stamp := func() time.Duration {
-			st, err := c.Set("/", nil, -1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if written := ens.Dump("/")[0].Written; written.After(time.Now()) || time.Since(written) > time.Second {
-				t.Errorf("written at %v, by a clock that is right, want %v", written, time.Now())
-			}
-			return time.UnixMilli(st.Mtime).Sub(time.Now().Truncate(time.Millisecond))
-		}
-		if d := stamp(); d != 0 {
-			t.Errorf("the clock is %v ahead", d)
-		}
-		ens.StepClock(-time.Hour)
-		if d := stamp(); d != -time.Hour {
-			t.Errorf("the clock is %v ahead, want -1h", d)
-		}
-		ens.StepClock(time.Minute)
-		if d := stamp(); d != -59*time.Minute {
-			t.Errorf("the clock is %v ahead, want -59m", d)
-		}
-		ens.SetClock(ens.Servers()[0], time.Second)
-		if d := stamp(); d != time.Second {
-			t.Errorf("the clock is %v ahead, want 1s", d)
 		}
 	})
 }
