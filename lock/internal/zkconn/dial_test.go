@@ -86,32 +86,6 @@ func TestDialOverFlappingServer(t *testing.T) {
 	}
 }
 
-// TestDialOfUnresolvedHost: Dial waits for a host that cannot be resolved, as for a host that
-// refuses connections.
-func TestDialOfUnresolvedHost(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		cfg := w.config("a")
-		host, _, err := net.SplitHostPort(w.Servers()[0])
-		iferr.Fatal(t, err)
-		unknown, known := errors.New("no such host"), new(atomic.Bool)
-		cfg.lookup = func(context.Context, string) ([]string, error) {
-			if !known.Load() {
-				return nil, unknown
-			}
-			return []string{host}, nil
-		}
-		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
-		defer cancel()
-		_, err = Dial(ctx, []string{"zk:2181"}, cfg)
-		mustBe(t, err, ErrUnavailable, context.DeadlineExceeded)
-		mustSay(t, err, "zk:2181")
-		time.AfterFunc(5*time.Second, func() { known.Store(true) })
-		c, err := Dial(w.ctx, []string{"zk:2181"}, cfg)
-		iferr.Fatal(t, err)
-		iferr.Error(t, c.Close(time.Second))
-	})
-}
-
 // TestDialErrorHasTheCause: the error has the last failure to reach a server.
 func TestDialErrorHasTheCause(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

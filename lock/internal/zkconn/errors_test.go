@@ -107,9 +107,3 @@ func TestRefusedOp(t *testing.T) {
 		}
 	}
 }
-
-func TestIsAbandoned(t *testing.T) {
-	if !IsAbandoned(fmt.Errorf("write: %w", abandon(canceled(nil)))) || IsAbandoned(NotSent(context.Canceled)) || IsAbandoned(nil) {
-		t.Error("only what is in flight is abandoned")
-	}
-}

@@ -539,18 +539,3 @@ func TestNewerCredentialAmidDigests(t *testing.T) {
 		}
 	})
 }
-
-// TestDigestIsSent: a newer SASL credential ends a connection before any request but a digest.
-func TestDigestIsSent(t *testing.T) {
-	client, server := net.Pipe()
-	defer server.Close()
-	go io.Copy(io.Discard, server)
-	c, err := newServerConn(client, time.Time{}, asked{}, noWatches, &login{})
-	iferr.Fatal(t, err)
-	c.asked, c.greeted = &handshake{}, true
-	c.login.ready.Store(true)
-	iferr.Error(t, iferr.Of(c.Write(frame(int32s(7, opAuth)))))
-	c.replied(1)
-	_, err = c.Write(ping())
-	mustBe(t, err, zk.ErrConnectionClosed)
-}

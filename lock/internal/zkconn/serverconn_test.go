@@ -3,7 +3,6 @@ package zkconn
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"slices"
@@ -220,20 +219,5 @@ func TestFailedWrite(t *testing.T) {
 				t.Errorf("operation %d: %v; the write failed: %v", op, err, !fails.Load())
 			}
 		})
-	}
-}
-
-// TestFailedWriteIsNotTold: a failed write looks like a success, and the connection ends.
-func TestFailedWriteIsNotTold(t *testing.T) {
-	client, server := net.Pipe()
-	c, err := newServerConn(client, time.Time{}, asked{failure: func(err error) { t.Error(err) }}, noWatches, nil)
-	iferr.Fatal(t, err)
-	c.asked, c.greeted = &handshake{}, true
-	server.Close()
-	if n, err := c.Write(ping()); n != len(ping()) || err != nil {
-		t.Errorf("Write returned %d, %v", n, err)
-	}
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("Read returned %v", err)
 	}
 }

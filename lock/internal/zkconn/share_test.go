@@ -217,26 +217,6 @@ func TestShareNotSent(t *testing.T) {
 	}
 }
 
-// TestShareLostReply: if the reply is lost, the outcome of all members of the transaction is unknown.
-func TestShareLostReply(t *testing.T) {
-	simulateSharing(t, 1, func(s *sharing) {
-		s.begin(s.ctx, Member{Ops: []any{create("/a/first")}})
-		s.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Op == "multi" && len(r.Paths) == 2 {
-				return locktest.Fault{Drop: locktest.AfterApply}
-			}
-			return locktest.Fault{}
-		})
-		one, two := s.begin(s.ctx, Member{Ops: []any{create("/a/1")}}), s.begin(s.ctx, Member{Ops: []any{create("/a/2")}})
-		s.wg.Wait()
-		for i, a := range []*answer{one, two} {
-			if OutcomeOf(a.err) != Ambiguous || !s.there(fmt.Sprintf("/a/%d", i+1)) {
-				t.Errorf("member %d: %v", i, a.err)
-			}
-		}
-	})
-}
-
 // TestShareSize: a transaction has at most BatchBytes, and what fills it does not wait.
 func TestShareSize(t *testing.T) {
 	simulateSharing(t, 1, func(s *sharing) {
