@@ -2,6 +2,8 @@ package integration_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -122,4 +124,67 @@ func TestPermitsWhileSessionsEnd(t *testing.T) {
 		})
 	})
 	t.Logf("%d were inside", h.entered.Load())
+}
+
+// TestLeadersWhileSessionsEnd: while sessions end, candidates of several priorities lead one at a
+// time. Observers see tokens in order, with the values of the leaders.
+func TestLeadersWhileSessionsEnd(t *testing.T) {
+	b := onShared(t)
+	var mu sync.Mutex
+	led := map[lock.Token]string{}
+	type sight struct {
+		token lock.Token
+		value string
+	}
+	var seen []sight
+	ctx, cancel := context.WithCancel(b.ctx)
+	var observers sync.WaitGroup
+	for range 2 {
+		c, tap := b.tapped()
+		observers.Go(func() {
+			var last lock.Token
+			for leader, err := range c.Election("chair").Observe(ctx) {
+				switch {
+				case err != nil && !errors.Is(err, context.Canceled):
+					t.Error(err)
+				case leader.Leads && leader.Token.Compare(last) < 0:
+					t.Errorf("token %v was seen after %v", leader.Token, last)
+				case leader.Leads:
+					last = leader.Token
+					mu.Lock()
+					seen = append(seen, sight{leader.Token, leader.Value})
+					mu.Unlock()
+				}
+			}
+		})
+		observers.Go(func() { b.storm(tap, new(atomic.Int32), ctx.Done()) })
+	}
+	h := hall{room: 1}
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(led) >= 10 && len(seen) >= 5
+	}
+	b.busy(enough, func(ctx context.Context, c *lock.Client, r *rand.Rand) error {
+		value := fmt.Sprint(r.Uint64())
+		l, err := c.Election("chair").WithPriority(1+r.IntN(3)).Campaign(ctx, value)
+		if err != nil {
+			return err
+		}
+		leave := h.enter(t, 1)
+		mu.Lock()
+		led[l.Token()] = value
+		mu.Unlock()
+		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
+		leave()
+		return l.Resign()
+	})
+	cancel()
+	observers.Wait()
+	for _, s := range seen {
+		if value, ok := led[s.token]; ok && value != s.value {
+			t.Errorf("the leader with token %v was seen with the value %s, and gave %s", s.token, s.value, value)
+		}
+	}
+	t.Logf("%d led, %d were seen", len(led), len(seen))
 }
