@@ -183,7 +183,8 @@ func (p *patient) settings(text string) {
 
 const dir = `{"holdfast":2,"kind":"dir"}`
 
-// plants has faults, each with the expected finding: its ID, a part of What, and a part of Mend.
+// plants has faults, each with the expected finding: its ID, a part of What, and a part of Mend. There is a
+// root, unless the finding is about that.
 var plants = []struct {
 	id, what, mend string
 	opts           locktest.Options
@@ -229,12 +230,10 @@ var plants = []struct {
 		p.more = map[string]string{"mntr": "zk_server_state\tfollower\nzk_digest_mismatches_count\t3\n"}
 	}},
 	{"server-unchecked", "a scratch node below /locks", "acl-denied", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.setACL("/locks", zk.WorldACL(zk.PermRead))
 	}},
 	{"servers-even", "4 servers", "odd number", locktest.Options{Members: 4}, func(*patient) {}},
 	{"incomplete", "looking at the root: ", "again", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Op == "getACL" {
 				return locktest.Fault{Code: -6}
@@ -254,19 +253,15 @@ var plants = []struct {
 		p.reconfigure("server.1=192.0.2.1:2888:3888:participant\nversion=0")
 	}},
 	{"clock-exceeds-grace", "grace of 2s", "chrony", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		time.AfterFunc(3*time.Second, func() { p.StepClock(5 * time.Second) })
 	}},
 	{"clock-jumps", "jumped", "slew", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		time.AfterFunc(3*time.Second, func() { p.StepClock(500 * time.Millisecond) })
 	}},
 	{"term-ends", "more transactions", "Restart the leader", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.few = 1 << 32
 	}},
 	{"clock-differs", "differ by 1h", "NTP", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		for _, s := range p.Servers() {
 			iferr.Fatal(p, p.SetClock(s, time.Hour))
 		}
@@ -283,11 +278,9 @@ var plants = []struct {
 	}},
 	{"root-foreign", "/locks", "another root", locktest.Options{}, func(p *patient) { p.create("/locks hello") }},
 	{"acl-denied", "/locks", "setAcl", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.setACL("/locks", zk.WorldACL(zk.PermRead))
 	}},
 	{"acl-denied", "may not be read", "setAcl", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.setACL("/locks", zk.DigestACL(zk.PermAll, "root", "secret"))
 	}},
 	{"sasl-failed", "the server has no SASL", "JAAS", locktest.Options{}, func(p *patient) {
@@ -298,7 +291,6 @@ var plants = []struct {
 		p.Intercept(func(locktest.Request) locktest.Fault { return locktest.Fault{Code: -124} })
 	}},
 	{"acl-invalid", "the scheme of the ACL", "SASLAuthenticationProvider", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Op == "multi" {
 				return locktest.Fault{Code: -114, Op: 1}
@@ -307,7 +299,6 @@ var plants = []struct {
 		})
 	}},
 	{"quota-exceeded", "a quota refuses new nodes below /locks: learn ensemble time by a write", "can sweep only after that", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Op == "multi" {
 				return locktest.Fault{Code: -125, Op: 1}
@@ -316,16 +307,14 @@ var plants = []struct {
 		})
 	}},
 	{"acl-open", "any client", "Restrict the root", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 		p.config.ZooKeeper.Auth = &config.Auth{Scheme: "digest", User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
 	}},
 	{"unreadable", "/locks/secret", "read and delete", locktest.Options{}, func(p *patient) {
-		p.create("/locks "+dir, "/locks/secret "+dir)
+		p.create("/locks/secret " + dir)
 		p.setACL("/locks/secret", zk.DigestACL(zk.PermAll, "root", "secret"))
 	}},
 	{"jute-maxbuffer", "bytes", "jute.maxbuffer", locktest.Options{}, func(p *patient) {
-		p.create("/locks " + dir)
 		p.Intercept(func(r locktest.Request) locktest.Fault {
 			if slices.Contains(r.Paths, "/locks/.size") {
 				return locktest.Fault{Drop: locktest.BeforeApply}
@@ -343,21 +332,21 @@ var plants = []struct {
 		p.setACL("/locks/orders/42", zk.WorldACL(zk.PermAll&^zk.PermDelete))
 	}},
 	{"foreign-stuck", "/locks/x/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000001", "delete PATH", locktest.Options{}, func(p *patient) {
-		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000001")
+		p.create(`/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/_c_8fb1c83d8d1e4a02a1b1b1c1d1e1f1a1-lock-0000000001")
 	}},
 	{"undecodable", "/locks/x/9f86d081884c7d65-lock-0000000000", "zkCli.sh", locktest.Options{}, func(p *patient) {
-		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
+		p.create(`/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
 	}},
 	{"counter-worn", "1 lock has used up more than half of the counter of its entries: /locks/x", "below", locktest.Options{}, func(p *patient) {
-		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`, "/locks/x/"+znode.Anchor("9f86d081884c7d65"))
+		p.create(`/locks/x {"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`, "/locks/x/"+znode.Anchor("9f86d081884c7d65"))
 		iferr.Fatal(p, p.SetSequence("/locks/x", znode.WornCounter))
 	}},
 	{"entries-copied", "1 entry was copied with a lock's node: /locks/x/9f86d081884c7d65-lock-0000000007", "leases are short", locktest.Options{}, func(p *patient) {
 		record := (&znode.Record{Owner: "o", TTL: time.Hour.Milliseconds()}).Encode()
-		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`, "/locks/x/9f86d081884c7d65-lock-0000000007 "+string(record))
+		p.create(`/locks/x {"holdfast":2,"kind":"mutex","generation":"9f86d081884c7d65"}`, "/locks/x/9f86d081884c7d65-lock-0000000007 "+string(record))
 	}},
-	{"foreign-nodes", "1 node of other programs", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
-	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},
+	{"foreign-nodes", "1 node of other programs", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks/stranger hello") }},
+	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(*patient) {}},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { // the reaper has crashed, and no other reaper waits
 		p.crash(reaper.DefaultLock, time.Second)
 		time.Sleep(time.Minute)
@@ -374,6 +363,9 @@ func TestPlants(t *testing.T) {
 	for _, plant := range plants {
 		t.Run(plant.id, func(t *testing.T) {
 			admit(t, plant.opts, func(p *patient) {
+				if !strings.HasPrefix(plant.id, "root-") {
+					p.create("/locks " + dir)
+				}
 				plant.plant(p)
 				r := p.examine()
 				i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.ID == plant.id })
