@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -18,14 +19,10 @@ import (
 func TestClients(t *testing.T) {
 	simulate(t, 4, func(w *world) {
 		rules, err := policy.NewSet(policy.Rule{Match: policy.MustPattern(group + "/**"), Policy: lock.Policy{Name: "shards", TTL: 9 * time.Second, Grace: grace}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		dial := func(label string, opts ...lock.Option) *lock.Client {
 			c, err := lock.Dial(w.Ctx, w.Servers(), append(opts, lock.WithDialer(w.Dialer(label)), lock.WithOwner(label))...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			return c
 		}
 		times := []lock.Option{lock.WithTTL(ttl), lock.WithGrace(grace)}
@@ -38,9 +35,7 @@ func TestClients(t *testing.T) {
 			"borrowed": func(label string) *lock.Client {
 				conn := w.Plain("borrowed "+label, 6*time.Second, new(zk.DNSHostProvider))
 				c, err := lock.New(conn, append(times, lock.WithRoot("/borrowed"), lock.WithOwner(label))...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 				return c
 			},
 		} {
@@ -57,9 +52,7 @@ func TestClients(t *testing.T) {
 				}
 				other := dial("other", append(times, lock.WithRoot("/closed"))...)
 				bubble.MustBe(t, shard.Run(w.Ctx, other, group, 4, w.work("other"), w.options()), lock.ErrDenied)
-				if err := other.Close(); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, other.Close())
 			}
 			_, _ = stopA(), stopB()
 			for _, c := range []*lock.Client{a, b} {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -110,9 +111,7 @@ func TestCost(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		begun = time.Now()
-		if err := w.Partition("m6"); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, w.Partition("m6"))
 		w.Until("all shards are owned", func() bool { return w.ownedAll() && w.owners()["m6"] == 0 })
 		within(t, "a member died: time until its shards were owned", time.Since(begun), defaults+lock.DefaultGrace+3*time.Second)
 		w.Heal("m6")
@@ -184,9 +183,7 @@ func TestMemory(t *testing.T) {
 		before := used()
 		for i := range costShards {
 			hold, err := holder.Mutex(fmt.Sprintf("holds/%d", i)).Lock(w.Ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			w.Cleanup(func() { _ = hold.Unlock() })
 			go func() { <-hold.Context().Done() }()
 		}

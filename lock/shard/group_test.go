@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
@@ -115,9 +116,7 @@ func TestDeath(t *testing.T) {
 				w.mustOwn(20*time.Second, "map[a:4 b:4 c:4]")
 				w.moves()
 				time.Sleep(time.Minute)
-				if err := w.Partition(dies); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, w.Partition(dies))
 				left := map[string]string{"a": "map[b:6 c:6]", "b": "map[a:6 c:6]", "c": "map[a:6 b:6]"}[dies]
 				w.mustOwn(ttl+grace+3*time.Second, left)
 				if moves, _ := w.moves(); moves != 4 {
@@ -186,9 +185,7 @@ func TestLost(t *testing.T) {
 			<-release
 		}))
 		w.mustOwn(10*time.Second, "map[a:2]")
-		if err := admin.New(c).Delete(w.Ctx, []admin.Deletion{{Path: w.contender(group + "/1"), Version: -1}}); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, admin.New(c).Delete(w.Ctx, []admin.Deletion{{Path: w.contender(group + "/1"), Version: -1}}))
 		bubble.MustBe(t, <-causes, lock.ErrRemoved)
 		time.Sleep(time.Minute)
 		w.mustOwn(0, "map[a:1]")
@@ -285,15 +282,11 @@ func TestNumber(t *testing.T) {
 		bubble.MustSay(t, err, "4 of member", "instead of 8")
 		_ = stop()
 		hold, err := b.Mutex(group+"/3", lock.WithMetadata(map[string]string{"shard": "abcdefgh/4"})).Lock(w.Ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		err = shard.Run(w.Ctx, b, group, 8, w.work("b"), w.options())
 		bubble.MustBe(t, err, shard.ErrNumber)
 		bubble.MustSay(t, err, "shard 3", "abcdefgh")
-		if err := hold.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, hold.Unlock())
 		ctx, cancel := context.WithTimeout(w.Ctx, 10*time.Second)
 		defer cancel()
 		bubble.MustBe(t, shard.Run(ctx, b, group, 8, func(ctx context.Context, s shard.Owned) error { <-ctx.Done(); return nil }, w.options()), context.DeadlineExceeded)
@@ -306,15 +299,11 @@ func TestNoNumber(t *testing.T) {
 		c := w.dial("a")
 		for _, number := range []string{"-1", "0", "1025", "1000000000000", "x", ""} {
 			hold, err := c.Mutex(group+"/0", lock.WithMetadata(map[string]string{"shard": "abcdefgh/" + number})).Lock(w.Ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			if s, err := shard.Read(w.Ctx, c, group, false); err != nil || s.Number != 0 {
 				t.Errorf("%q: %+v: %v", number, s, err)
 			}
-			if err := hold.Unlock(); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, hold.Unlock())
 		}
 	})
 }
@@ -371,18 +360,14 @@ func TestTooManyMembers(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	simulate(t, 3, func(w *world) {
 		permit, err := w.dial("other").Semaphore(group+"/1", 2).Acquire(w.Ctx, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		w.start(w.dial("a"), w.work("a"))
 		w.mustOwn(10*time.Second, "map[a:2]")
 		time.Sleep(10 * time.Second)
 		if n := w.said("shard not locked"); n < 3 {
 			t.Errorf("logged %d times", n)
 		}
-		if err := permit.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, permit.Unlock())
 		w.mustOwn(time.Minute, "map[a:3]")
 	})
 }
@@ -426,27 +411,17 @@ func TestNoPlan(t *testing.T) {
 	simulate(t, 1, func(w *world) {
 		c := w.dial("a")
 		permit, err := c.Semaphore(group+"/plan", 2).Acquire(w.Ctx, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		bubble.MustBe(t, shard.Run(w.Ctx, c, group, 1, w.work("a"), w.options()), lock.ErrKind)
-		if err := permit.Unlock(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, permit.Unlock())
 		other, err := c.Election(group+"/plan").Campaign(w.Ctx, "10.0.0.1:80")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		bubble.MustBe(t, shard.Run(w.Ctx, c, group, 1, w.work("a"), w.options()), lock.ErrForeign)
-		if err := other.Resign(); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, other.Resign())
 		w.start(c, w.work("a"))
 		w.mustOwn(10*time.Second, "map[a:1]")
 		conn := w.Plain("admin", 6*time.Second, new(zk.DNSHostProvider))
-		if _, err := conn.SetACL("/locks/"+group+"/plan", zk.WorldACL(zk.PermAll&^zk.PermCreate), -1); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(conn.SetACL("/locks/"+group+"/plan", zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)))
 		bubble.MustBe(t, shard.Run(w.Ctx, w.dial("b"), group, 1, w.work("b"), w.options()), lock.ErrDenied)
 	})
 }
@@ -462,9 +437,7 @@ func TestNewerPlan(t *testing.T) {
 		leads := make(chan *lock.Leadership)
 		go func() {
 			l, err := newer.Campaign(w.Ctx, `{"reads":2,"id":"abcdefgh","shards":2,"weight":1,"plan":"2 what is this"}`)
-			if err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, err)
 			leads <- l
 		}()
 		time.Sleep(time.Second)
@@ -498,9 +471,7 @@ func TestLeaders(t *testing.T) {
 			if err != nil || !s.Members[0].Leads || s.Unowned() != 0 || s.Moving() != 0 {
 				t.Fatalf("%+v: %v", s, err)
 			}
-			if _, err := admin.New(clients["a"]).Break(w.Ctx, w.contender(group+"/plan"), breaker); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, iferr.Of(admin.New(clients["a"]).Break(w.Ctx, w.contender(group+"/plan"), breaker)))
 			time.Sleep(30 * time.Second)
 		}
 		w.StopLeader()
@@ -522,9 +493,7 @@ func (keeps) Policy(string) lock.Policy { return lock.Policy{TTL: ttl, Grace: gr
 func TestOwnerIsShownAtOnce(t *testing.T) {
 	simulate(t, 2, func(w *world) {
 		c, err := lock.Dial(w.Ctx, w.Servers(), lock.WithDialer(w.Dialer("a")), lock.WithPolicies(keeps{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		for range 2 {
 			stop := w.start(c, w.work("a"))
 			w.mustOwn(10*time.Second, "map[a:2]")
@@ -533,9 +502,7 @@ func TestOwnerIsShownAtOnce(t *testing.T) {
 			}
 			_ = stop()
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close())
 	})
 }
 
@@ -543,9 +510,7 @@ func TestOwnerIsShownAtOnce(t *testing.T) {
 func TestLoop(t *testing.T) {
 	simulate(t, 4, func(w *world) {
 		g, err := shard.Join(w.Ctx, w.dial("a"), group, 4, w.options(shard.Options{Name: "first"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		w.Until("a owns all", func() bool {
 			n := 0
 			for range g.Owned() {
@@ -571,9 +536,7 @@ func TestLoop(t *testing.T) {
 		if err != nil || len(members) != 2 || members[0].Name != "first" || members[0].Shards != 2 || members[1].Owner != "b" {
 			t.Errorf("%+v: %v", members, err)
 		}
-		if err := g.Leave(w.Ctx); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, g.Leave(w.Ctx))
 		for s := range g.Owned() {
 			t.Errorf("after Leave: %v", s)
 		}
@@ -603,9 +566,7 @@ func TestLogHandler(t *testing.T) {
 		var g *shard.Group
 		var logs atomic.Int32
 		g, err := shard.Join(w.Ctx, w.dial("a"), group, 2, shard.Options{Log: slog.New(logging{slog.Default().Handler(), &g, &logs})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		time.Sleep(10 * time.Second)
 		for s := range g.Owned() {
 			if s.Index == 0 {
@@ -614,9 +575,7 @@ func TestLogHandler(t *testing.T) {
 			w.start(w.dial("b"), w.work("b"))
 			w.Until("logged", func() bool { return logs.Load() > 0 })
 		}
-		if err := g.Leave(w.Ctx); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, g.Leave(w.Ctx))
 	})
 }
 
@@ -627,9 +586,7 @@ func TestClose(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- shard.Run(w.Ctx, c, group, 4, w.work("a"), w.options()) }()
 		w.mustOwn(10*time.Second, "map[a:4]")
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close())
 		bubble.MustBe(t, <-ended, lock.ErrClosed)
 		bubble.MustBe(t, shard.Run(w.Ctx, c, group, 4, w.work("a"), w.options()), lock.ErrClosed)
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/shard"
@@ -41,9 +42,7 @@ func TestStrayCandidate(t *testing.T) {
 			t.Error("not logged")
 		}
 		close(resign)
-		if err := <-resigned; err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, <-resigned)
 		w.start(w.dial("c"), w.work("c"))
 		w.mustOwn(30*time.Second, "map[b:2 c:2]")
 	})
@@ -138,9 +137,7 @@ func TestCloseInMove(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		w.start(w.dial("c"), w.work("c"))
 		w.Until("a gives shards back", func() bool { return w.owners()["a"] < 6 })
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close())
 		bubble.MustBe(t, <-ended, lock.ErrClosed)
 		w.mustOwn(30*time.Second, "map[b:6 c:6]")
 	})
@@ -153,9 +150,7 @@ func TestDeadLastCandidate(t *testing.T) {
 		time.Sleep(time.Second)
 		w.start(w.dial("b"), w.work("b"))
 		w.mustOwn(30*time.Second, "map[a:2 b:2]")
-		if err := w.Partition("b"); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, w.Partition("b"))
 		w.mustOwn(time.Minute, "map[a:4]")
 		time.Sleep(time.Minute)
 		before := w.spent()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
@@ -83,9 +84,7 @@ func (h *history) seconds(most int) time.Duration {
 
 func (h *history) run() {
 	for _, server := range h.Servers() {
-		if err := h.SetClock(server, h.seconds(7200)-time.Hour); err != nil {
-			h.Fatal(err)
-		}
+		iferr.Fatal(h, h.SetClock(server, h.seconds(7200)-time.Hour))
 	}
 	for range 1 + h.random.IntN(4) {
 		h.join("")
@@ -205,9 +204,7 @@ func (h *history) leave(p *process) {
 
 // kill ends a process at once, as far as others can tell.
 func (h *history) kill(p *process) {
-	if err := h.Partition(p.label); err != nil {
-		h.Fatal(err)
-	}
+	iferr.Fatal(h, h.Partition(p.label))
 	delete(h.alive, p.label)
 	h.tell("%s is killed", p.label)
 	h.mu.Lock()
@@ -289,9 +286,7 @@ func (h *history) fault(p *process) (mend func()) {
 			time.Sleep(h.seconds(5))
 		}
 	case 3:
-		if err := h.Partition(p.label); err != nil {
-			h.Fatal(err)
-		}
+		iferr.Fatal(h, h.Partition(p.label))
 		return func() { h.living(p, h.Heal) }
 	case 4:
 		h.Freeze(p.label)
@@ -303,9 +298,7 @@ func (h *history) fault(p *process) (mend func()) {
 	case 7:
 		if stopped := h.StopLeader(); stopped != "" {
 			time.Sleep(h.seconds(10))
-			if err := h.Start(stopped); err != nil {
-				h.Fatal(err)
-			}
+			iferr.Fatal(h, h.Start(stopped))
 		}
 	case 8:
 		h.set(func() { p.hangs = true })
