@@ -56,14 +56,17 @@ func TestJudgeLock(t *testing.T) {
 	if _, said := judgeLock(lockWorkload, same, 0, 1); len(said) != 1 || said[0] != "no client got the lock" {
 		t.Errorf("%q", said)
 	}
-	var lossy []*crew.Record
-	for i, step := range []string{"grant a", "grant b", "read a", "read b", "act b", "act a"} {
-		r := &crew.Record{Call: monotonic.Instant(i), Return: monotonic.Instant(i), Lock: lockSetWorkload}
-		fmt.Sscan(step, &r.Op, &r.Hold)
-		lossy = append(lossy, r)
-	}
-	if cells, said := judgeLock(lockSetWorkload, lossy, 0, 9); cells[5] != 2 || cells[6] != 1 || len(said) != 0 {
-		t.Errorf("a set without a fence: %v, %q", cells, said)
+	for workload, want := range map[string]string{lockSetWorkload: "[]", fencedWorkload: "[b and another hold had the same token 1 1 elements were lost]"} {
+		var lossy []*crew.Record
+		for i, step := range []string{"grant a", "grant b", "read a", "read b", "act b", "act a"} {
+			r := &crew.Record{Call: monotonic.Instant(i), Return: monotonic.Instant(i), Lock: workload, Token: "1"}
+			fmt.Sscan(step, &r.Op, &r.Hold)
+			r.Worker = r.Hold
+			lossy = append(lossy, r)
+		}
+		if cells, said := judgeLock(workload, lossy, 0, 9); cells[5] != 2 || cells[6] != 1 || fmt.Sprint(said) != want {
+			t.Errorf("%s: %v, %q", workload, cells, said)
+		}
 	}
 }
 

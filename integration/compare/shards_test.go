@@ -23,6 +23,7 @@ func TestJudgeHistory(t *testing.T) {
 		"goes on after its successor": {"begin 0 0 a - false,stopped 1 0 a - false,begin 2 0 b - false,continued 3 0 a - false,write 3 0 a - false,end 4 0 b - false,write 4 0 a - false", shardFigures{writes: 4, moves: 2, accepted: 1, double: time.Second, longest: time.Second}},
 		"killed":                      {"begin 0 0 a 1 false,killed 3 0 a - false,begin 9 0 b 2 false", shardFigures{writes: 2, moves: 2, longest: 6 * time.Second}},
 		"late write of a paused one":  {"begin 0 0 a 1 false,stopped 1 0 a - false,begin 4 0 b 2 false,continued 6 0 a - false,write 6 0 a 1 false,end 6 0 a 1 false", shardFigures{writes: 3, moves: 2, refused: 1, longest: 3 * time.Second}},
+		"beside a stopped successor":  {"begin 0 0 a - false,begin 1 0 b - false,stopped 2 0 b - false,write 3 0 a - false", shardFigures{writes: 3, moves: 2, double: time.Second}},
 		"refused in time":             {"begin 0 0 a 1 true,begin 1 0 b 2 true,write 2 0 a 1 true,write 3 0 a 1 false", shardFigures{writes: 4, moves: 2, refused: 2, inTime: 1, double: 9 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
