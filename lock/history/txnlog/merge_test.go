@@ -14,41 +14,6 @@ import (
 // named returns the name of a log by its first zxid.
 func named(zxid int64) string { return fmt.Sprintf("log.%x", zxid) }
 
-// TestSteppedClock: if the leader's clock goes an hour ahead and back, a range by time has no gaps.
-func TestSteppedClock(t *testing.T) {
-	var records [][]byte
-	for c := range int64(30) {
-		at := start.Add(time.Duration(c) * time.Minute)
-		if c >= 10 && c < 20 {
-			at = at.Add(time.Hour)
-		}
-		records = append(records, setData(zx(1, c+1), at, "data"))
-	}
-	dir := write(t, map[string][]byte{
-		named(zx(1, 1)): file(records[:8]...), named(zx(1, 9)): file(records[8:15]...), named(zx(1, 16)): file(records[15:]...),
-	})
-	l := mustOpen(t, dir)
-	for _, test := range []struct {
-		since, until time.Duration
-		want         string
-	}{
-		{0, 25 * time.Minute, "1/1-26"},
-		{15 * time.Minute, 0, "1/11-30"}, // the first of that time or later was stamped by the stepped clock
-		{75 * time.Minute, 0, "1/16-30"},
-		{0, 75 * time.Minute, "1/1-30"},
-		{22 * time.Minute, 24 * time.Minute, "1/11-25"},
-	} {
-		r := Range{Since: start.Add(test.since)}
-		if test.until != 0 {
-			r.Until = start.Add(test.until)
-		}
-		txns, problems := collect(l, r)
-		if got := zxids(txns); got != test.want || len(problems) > 0 {
-			t.Errorf("from %v to %v: transactions %s, want %s; problems %v", test.since, test.until, got, test.want, problems)
-		}
-	}
-}
-
 func TestOpen(t *testing.T) {
 	dir := write(t, map[string][]byte{"log.1": file(run(0, 1, 3, "data")...), "snapshot.0": nil, "acceptedEpoch": nil, "snapshot.1.tmp": nil, "log.xyz": nil})
 	parent := t.TempDir()

@@ -20,6 +20,7 @@ import (
 //	log 1/1 1/1-4 !1/5 1/6-7=other    by its first zxid; entries, one of them damaged, and some with other data
 //	log 1/8 1/8 +1/9:/a -1/10:/a      a create and a delete, at the time 0
 //	snapshot 1/3 /a@1/2               by its zxid, and its nodes
+//	log 1/11 1/11-20@1h               by a clock that is an hour ahead
 //	read from=1/2 until=1/7+1ms       the transactions, and the problems
 //	follow                            what a Follower is told
 //
@@ -99,10 +100,11 @@ func (r *reading) log(words []string) []byte {
 	return b
 }
 
-// entries returns the bytes of entries: [!]E/C[-C][=DATA|+digest].
+// entries returns the bytes of entries: [!]E/C[-C][=DATA|+digest]; of a clock that is ahead [!]E/C[-C]@D.
 func (r *reading) entries(word string) (b []byte) {
 	word, damaged := strings.CutPrefix(word, "!")
 	word, digest := strings.CutSuffix(word, "+digest")
+	word, ahead, stepped := strings.Cut(word, "@")
 	span, data, ok := strings.Cut(word, "=")
 	if !ok {
 		data = "data"
@@ -116,6 +118,10 @@ func (r *reading) entries(word string) (b []byte) {
 	for i, one := range run(znode.Epoch(from), znode.Counter(from), to, data) {
 		if digest {
 			one = u64(u32(one, 2), int64(i)*7919)
+		}
+		if stepped {
+			zxid := zx(znode.Epoch(from), znode.Counter(from)+int64(i))
+			one = setData(zxid, r.time(fmt.Sprintf("%d/%d+%s", znode.Epoch(zxid), znode.Counter(zxid), ahead)), data)
 		}
 		f := frame(one)
 		if damaged {

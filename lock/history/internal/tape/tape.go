@@ -56,10 +56,8 @@ func Lock(name string) string   { return "/locks/" + name }
 func Anchor(name string) string { return Lock(name) + "/" + znode.Anchor(Generation) }
 
 // Entry is the path of a mutex's entry.
-func Entry(name string, seq int32) string { return entry(name, znode.Exclusive, seq) }
-
-func entry(name string, role znode.Role, seq int32) string {
-	return Lock(name) + "/" + znode.Predict(znode.Prefix(Generation, role), seq)
+func Entry(name string, seq int32) string {
+	return Lock(name) + "/" + znode.Predict(znode.Prefix(Generation, znode.Exclusive), seq)
 }
 
 // Parent returns the data of a lock's node.

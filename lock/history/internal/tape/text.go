@@ -31,10 +31,13 @@ type Text struct {
 	*testing.T
 	*Tape
 	nodes []txnlog.Node
-	locks map[string][]byte // data of the locks' nodes
+	locks map[string][]byte // data of the locks' nodes, by node and generation
+	tag   string            // the generation of the locks
 }
 
-func NewText(t *testing.T) *Text { return &Text{T: t, Tape: New(), locks: map[string][]byte{}} }
+func NewText(t *testing.T) *Text {
+	return &Text{T: t, Tape: New(), locks: map[string][]byte{}, tag: Generation}
+}
 
 // Line runs a line. It returns the transactions that it has added.
 func (x *Text) Line(words []string) []txnlog.Txn {
@@ -55,6 +58,8 @@ func (x *Text) Line(words []string) []txnlog.Txn {
 		}
 	case "node": // of the snapshot: NODE, the zxid and the stamp of its creation, DATA..., [written=ZXID], [lost]
 		x.node(args)
+	case "generation": // of locks, from now on
+		x.tag = args[0]
 	case "disputed":
 		x.transaction(args)
 		x.Txns[len(x.Txns)-1].Disputed = true
@@ -125,10 +130,10 @@ func (x *Text) ops(words []string) []txnlog.Op {
 	x.Helper()
 	verb, args := words[0], words[1:]
 	touch := func(lock string) txnlog.Op {
-		if x.locks[lock] == nil {
-			return Set(x.path(lock), x.data(lock, nil))
+		if data := x.locks[lock+" "+x.tag]; data != nil {
+			return Set(x.path(lock), data)
 		}
-		return Set(x.path(lock), x.locks[lock])
+		return Set(x.path(lock), x.data(lock, nil))
 	}
 	switch verb {
 	case "create":
@@ -195,7 +200,7 @@ func (x *Text) path(node string) string {
 		return node
 	}
 	if l, ok := strings.CutSuffix(node, "/anchor"); ok {
-		return Anchor(l)
+		return Lock(l) + "/" + znode.Anchor(x.tag)
 	}
 	m := entryPattern.FindStringSubmatch(node)
 	if m == nil {
@@ -203,9 +208,10 @@ func (x *Text) path(node string) string {
 	}
 	seq := x.count(m[3])
 	if m[4] != "" {
-		return Lock(m[1]) + "/" + znode.Predict(znode.PermitsPrefix(Generation, x.count(m[4])), seq)
+		return Lock(m[1]) + "/" + znode.Predict(znode.PermitsPrefix(x.tag, x.count(m[4])), seq)
 	}
-	return entry(m[1], map[string]znode.Role{"": znode.Exclusive, "r": znode.Shared, "w": znode.Writer}[m[2]], seq)
+	role := map[string]znode.Role{"": znode.Exclusive, "r": znode.Shared, "w": znode.Writer}[m[2]]
+	return Lock(m[1]) + "/" + znode.Predict(znode.Prefix(x.tag, role), seq)
 }
 
 // data returns the data of a node, see [Text].
@@ -234,10 +240,11 @@ func (x *Text) data(node string, words []string) []byte {
 		}
 	}
 	if p.Kind.IsLock() {
-		p.Generation = Generation
+		p.Generation = x.tag
 	}
-	x.locks[node] = p.Encode()
-	return x.locks[node]
+	data := p.Encode()
+	x.locks[node+" "+x.tag] = data
+	return data
 }
 
 func (x *Text) anchor(words []string) (a znode.AnchorData) {
