@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -248,9 +249,7 @@ func sweep(c *cut) {
 	const orphanAfter = time.Second
 	c.bury("dead", orphanAfter) // also waits until the orphan and the ancestor are old enough
 	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(c.ttl, orphanAfter), Concurrency: 1, Lock: "reaper"})
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	c.name = "reaper" // the peer contends for the reaper's lock
 
 	c.begin()
@@ -397,9 +396,7 @@ func attach(c *cut) {
 	h := c.lock(c.peer, c.name)
 	c.enter(h)()
 	ticket, err := h.Detach(c.ctx, peerTTL)
-	if err != nil {
-		c.Fatal(err)
-	}
+	iferr.Fatal(c, err)
 	c.begin()
 	attached, err := c.victim.Attach(c.ctx, ticket)
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -21,18 +22,12 @@ type sweeper struct {
 func (b *bench) sweeper() *sweeper {
 	b.Helper()
 	c, err := b.dialReaper(b.ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	b.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			b.Error(err)
-		}
+		iferr.Error(b, c.Close())
 	})
 	r, err := reaper.New(c, b.sweeping("sweeper"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	iferr.Fatal(b, err)
 	return b.sweepWith(r.Sweep)
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	runner "github.com/holdfast-io/holdfast/integration/script"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -43,9 +44,7 @@ func TestConformanceFollower(t *testing.T) {
 				Latency: func(string, string) time.Duration { return time.Millisecond },
 			})
 			follower := slices.DeleteFunc(ens.Servers(), func(m string) bool { return m == ens.Leader() })[:1]
-			if err := ens.Lag(follower[0], 5*time.Millisecond); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, ens.Lag(follower[0], 5*time.Millisecond))
 			newScript(t, follower, ens.Dial).check(sc, runner.First)
 		})
 	})
@@ -92,9 +91,7 @@ func realAddress(t *testing.T) string {
 			_, err = fmt.Fprintf(f, "needs a real ZooKeeper\t%s\n", t.Name())
 			err = errors.Join(err, f.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 	}
 	if os.Getenv(embedded) != "" {
 		t.Skip("not run: needs a real ZooKeeper")

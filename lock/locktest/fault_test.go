@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -82,9 +83,7 @@ func TestInterceptKeepsOrder(t *testing.T) {
 		if d := time.Since(begin); d != 0 {
 			t.Errorf("another client waited for %v", d)
 		}
-		if err := <-first; err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, <-first)
 		for xid := range int32(3) {
 			if r := c.reply(); r.xid != xid+1 || r.code != 0 {
 				t.Errorf("%v, want reply %d", r, xid+1)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -38,9 +39,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, greeted bool, data []byte) {
 		ens := locktest.Start(t, locktest.Options{})
 		other := dialRaw(t, ens.Servers(), ens.Dial)
-		if err := other.handshake(time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, other.handshake(time.Minute))
 		c := dialRaw(t, ens.Servers(), ens.Dial)
 		if greeted {
 			data = slices.Concat(hello, data)

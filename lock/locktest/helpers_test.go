@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 const patience = time.Minute // the longest wait for a frame or an event of a server
@@ -41,9 +43,7 @@ func connect(t testing.TB, servers []string, dial zk.Dialer, timeout time.Durati
 				states <- ev.State
 			}
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() {
 		conn.Close()
 		for range events { // until all its goroutines have ended
@@ -92,9 +92,7 @@ type rawConn struct {
 func dialRaw(t testing.TB, servers []string, dial zk.Dialer) *rawConn {
 	t.Helper()
 	conn, err := dial("tcp", servers[0], 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return &rawConn{t: t, Conn: conn, patience: patience}
 }
@@ -194,9 +192,7 @@ func (c *rawConn) reply() reply {
 // must sends a request that must succeed, and returns the reply.
 func (c *rawConn) must(op int32, fields ...any) reply {
 	c.t.Helper()
-	if err := c.send(1000, op, fields...); err != nil {
-		c.t.Fatal(err)
-	}
+	iferr.Fatal(c.t, c.send(1000, op, fields...))
 	r := c.reply()
 	if r.err != nil || r.xid != 1000 || r.code != 0 {
 		c.t.Fatalf("operation %d: %v", op, r)

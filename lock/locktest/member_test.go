@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -51,9 +52,7 @@ func TestDeterminism(t *testing.T) {
 			var conns []*rawConn
 			for i, label := range []string{"a", "bb", "cccc"} {
 				c := dialRaw(t, ens.Servers()[i:], ens.Dialer(label))
-				if err := c.handshake(time.Second); err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, c.handshake(time.Second))
 				conns = append(conns, c)
 			}
 			for i := range 30 {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -20,9 +21,7 @@ func connected(t *testing.T) (*locktest.Ensemble, *rawConn) {
 	t.Helper()
 	ens := locktest.Start(t, locktest.Options{})
 	c := dialRaw(t, ens.Servers(), ens.Dialer("client"))
-	if err := c.handshake(time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, c.handshake(time.Hour))
 	return ens, c
 }
 
@@ -94,15 +93,11 @@ func TestReadInPieces(t *testing.T) {
 			c.send(i, 3, "/", false)
 			b := make([]byte, i) // at first shorter than a reply, in the end longer
 			n, err := c.Read(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			got = append(got, b[:n]...)
 		}
 		rest := make([]byte, 100*88-len(got))
-		if _, err := io.ReadFull(c, rest); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, iferr.Of(io.ReadFull(c, rest)))
 		xid := int32(0)
 		for reply := range slices.Chunk(append(got, rest...), 88) {
 			if got, want := reply[:8], pack(int32(84), xid); !bytes.Equal(got, want) {
@@ -117,9 +112,7 @@ func TestReadInPieces(t *testing.T) {
 func TestWriteBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
-		if err := ens.Partition("client"); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, ens.Partition("client"))
 		ping := frame(int32(-2), int32(11))
 		start := time.Now()
 		c.SetWriteDeadline(start.Add(time.Second))
@@ -139,9 +132,7 @@ func TestWriteBlocks(t *testing.T) {
 
 		c.SetWriteDeadline(time.Time{})
 		time.AfterFunc(time.Minute, func() { ens.Heal("client") })
-		if _, err := c.Write(ping); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, iferr.Of(c.Write(ping)))
 		if time.Since(start) != time.Minute+time.Second {
 			t.Errorf("Write went on after %v, want 1m1s", time.Since(start))
 		}
@@ -171,9 +162,7 @@ func TestCloseWakes(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Close())
 		for range 2 {
 			if err := <-errs; !errors.Is(err, net.ErrClosed) {
 				t.Errorf("%v, want net.ErrClosed", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	runner "github.com/holdfast-io/holdfast/integration/script"
 )
 
@@ -212,9 +213,7 @@ func (s *script) needs(op string) {
 		return
 	}
 	c := dialRaw(s.t, s.servers, s.dial("needs"))
-	if err := c.handshake(sessionTimeout); err != nil {
-		s.t.Fatal(err)
-	}
+	iferr.Fatal(s.t, c.handshake(sessionTimeout))
 	defer c.send(1, -11)
 	c.send(1, opCodes[op], s.root+"/needed", []byte(nil), open, int32(4))
 	const unimplemented = -6
@@ -345,9 +344,7 @@ func (s *script) request(c *client, name string, a *arguments) []string {
 		}
 		return one(s.soFar(a.word()))
 	case "auth":
-		if err := c.AddAuth("digest", []byte(a.word())); err != nil {
-			s.t.Fatal(err)
-		}
+		iferr.Fatal(s.t, c.AddAuth("digest", []byte(a.word())))
 		return nil
 	case "close":
 		c.Close()
@@ -518,9 +515,7 @@ func (s *script) transactions(f func()) int64 {
 	}
 	mark := func() int64 {
 		st, err := s.admin.Set(s.root, nil, -1)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		iferr.Fatal(s.t, err)
 		return st.Mzxid
 	}
 	tries := 1

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	runner "github.com/holdfast-io/holdfast/integration/script"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
@@ -18,9 +19,7 @@ import (
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return l
 }
 
@@ -36,9 +35,7 @@ func serve(t *testing.T, ens *locktest.Ensemble) []string {
 		go func() { served <- ens.Serve(l, member) }()
 		t.Cleanup(func() {
 			ens.Close()
-			if err := <-served; err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, <-served)
 		})
 	}
 	return addrs
@@ -56,16 +53,10 @@ func TestConformanceServed(t *testing.T) {
 func ask(t *testing.T, addr, word string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, word); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, conn.SetDeadline(time.Now().Add(patience)))
+	iferr.Fatal(t, iferr.Of(io.WriteString(conn, word)))
 	answer, err := io.ReadAll(conn)
 	if err != nil && !isClosed(err) {
 		t.Fatalf("%s: %v", word, err)
@@ -77,13 +68,9 @@ func TestServedWords(t *testing.T) {
 	ens := locktest.Start(t, locktest.Options{Members: 3, TickTime: 2 * time.Second})
 	addrs := serve(t, ens)
 	conn, _, err := zk.Connect(addrs[:1], sessionTimeout, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer conn.Close()
-	if _, err := conn.Create("/a", []byte("12345"), zk.FlagEphemeral, open); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, iferr.Of(conn.Create("/a", []byte("12345"), zk.FlagEphemeral, open)))
 	if _, _, _, err := conn.GetW("/a"); err != nil {
 		t.Fatal(err)
 	}
@@ -124,17 +111,13 @@ func TestCloseEndsServing(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- ens.Serve(l, ens.Servers()[0]) }()
 	silent, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer silent.Close()
 	if got := ask(t, l.Addr().String(), "ruok"); got != "imok" {
 		t.Fatalf("ruok says %q", got)
 	}
 	ens.Close()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, <-served)
 	if _, err := silent.Read(make([]byte, 1)); !isClosed(err) {
 		t.Errorf("the silent connection ends with %v; want an end of file", err)
 	}
@@ -167,9 +150,7 @@ func TestServeOutlastsFailedAccepts(t *testing.T) {
 		t.Errorf("ruok: %q", got)
 	}
 	ens.Close()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, <-served)
 }
 
 // failingListener returns the errors, one by one, before it accepts.

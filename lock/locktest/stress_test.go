@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
@@ -103,9 +104,7 @@ func stress(t *testing.T, seed uint64) {
 	clients.Wait()
 	time.Sleep(10 * time.Second) // until the remaining sessions have expired
 	synctest.Wait()
-	if err := ens.Check(); err != nil {
-		t.Error(err)
-	}
+	iferr.Error(t, ens.Check())
 	total := 0
 	for _, n := range answers {
 		total += n

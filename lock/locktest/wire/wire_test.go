@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,9 +29,7 @@ func handshake(id uint64, secret []byte) []byte {
 func server(t *testing.T, answer func(try int) []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -39,13 +39,9 @@ func server(t *testing.T, answer func(try int) []byte) string {
 				return
 			}
 			for range 2 {
-				if _, err := ReadFrame(conn); err != nil {
-					t.Error(err)
-				}
+				iferr.Error(t, iferr.Of(ReadFrame(conn)))
 			}
-			if _, err := conn.Write(answer(try)); err != nil {
-				t.Error(err)
-			}
+			iferr.Error(t, iferr.Of(conn.Write(answer(try))))
 			conn.Close()
 		}
 	}()
@@ -87,9 +83,7 @@ func TestExpire(t *testing.T) {
 // TestExpireOfASilentServer: if a connection gets no answer, Expire opens another one.
 func TestExpireOfASilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer l.Close()
 	second := make(chan struct{})
 	go func() {
@@ -145,9 +139,7 @@ func TestExpireTellsWhatIsWrong(t *testing.T) {
 
 func TestExpireOfAServerThatHasGone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	go func() {
 		if conn, err := l.Accept(); err == nil {
 			l.Close()
