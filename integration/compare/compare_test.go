@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -74,9 +75,7 @@ func play(t *testing.T, name string, seed uint64, duration time.Duration, peers 
 	k := kinds[kindIndex(name)]
 	k.peers = peers
 	r, err := k.run(t.Context(), settings{name, seed, duration, 1}, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return r
 }
 
@@ -135,16 +134,12 @@ func TestPage(t *testing.T) {
 	results := checkPage(t, ".")
 	dir := t.TempDir()
 	for name, text := range map[string]string{page: "before\n" + pageBegin + "old\n" + pageEnd + "after\n", resultsFile: ""} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	again := results[0]
 	again.Seed++
 	for _, r := range []result{results[len(results)-1], results[0], results[0], again} {
-		if err := publish(dir, r); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, publish(dir, r))
 	}
 	if got := checkPage(t, dir); len(got) != 3 || got[0].Seed != results[0].Seed || got[1].Seed != again.Seed || got[2].Kind != "ticks" {
 		t.Errorf("%+v", got)
@@ -159,9 +154,7 @@ func checkPage(t *testing.T, dir string) []result {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
 	written, err := os.ReadFile(filepath.Join(dir, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	_, rest, _ := strings.Cut(string(written), pageBegin)
 	if got, _, ok := strings.Cut(rest, pageEnd); !ok || got != text(results...)+"\n" {
 		t.Errorf("%s/%s does not show the results", dir, page)

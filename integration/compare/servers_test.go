@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
@@ -12,19 +13,13 @@ import (
 func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	started, err := startEtcd(t.Context(), t.TempDir(), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	c := started.(*etcdCluster)
 	defer func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, c.Stop())
 	}()
 	old, err := c.Leader(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	leads := func(want func(i int, leader, own uint64) bool) func() (bool, error) {
 		return func() (bool, error) {
 			for i := range c.Given {
@@ -37,13 +32,9 @@ func TestEtcdCluster(t *testing.T) {
 		}
 	}
 	s, err := c.status(t.Context(), old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	id := s.Header.MemberId
-	if err := c.Part(old); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, c.Part(old))
 	if err := wait.Until(t.Context(), time.Minute, "the others elect a leader", leads(func(i int, leader, own uint64) bool {
 		if i == old {
 			return leader == 0 // it knows no leader
@@ -52,16 +43,8 @@ func TestEtcdCluster(t *testing.T) {
 	})); err != nil {
 		t.Error(err)
 	}
-	if err := c.Heal(old); err != nil {
-		t.Fatal(err)
-	}
-	if err := wait.Until(t.Context(), time.Minute, "all have a leader", leads(func(_ int, leader, _ uint64) bool { return leader != 0 })); err != nil {
-		t.Error(err)
-	}
-	if err := c.Kill(old); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Restart(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, c.Heal(old))
+	iferr.Error(t, wait.Until(t.Context(), time.Minute, "all have a leader", leads(func(_ int, leader, _ uint64) bool { return leader != 0 })))
+	iferr.Fatal(t, c.Kill(old))
+	iferr.Fatal(t, c.Restart(t.Context(), old))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
@@ -109,16 +110,12 @@ func main() { fmt.Println(time.Now().UTC().Format(time.RFC3339Nano)) }
 		t.Fatal(err)
 	}
 	program, err := buildOff(t.Context(), dir, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for ahead, want := range map[string]time.Duration{"3600500000000": time.Hour + 500*time.Millisecond, "-7200000000001": -2*time.Hour - 1, "": 0} {
 		cmd := exec.CommandContext(t.Context(), program)
 		cmd.Env = []string{wallEnv + "=" + ahead}
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		now, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(out)))
 		if off := time.Until(now); err != nil || (off-want).Abs() > 5*time.Second {
 			t.Errorf("%s: %v, %v off, want %v", ahead, err, off, want)

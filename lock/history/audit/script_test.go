@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/script"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/history/internal/tape"
@@ -52,9 +53,7 @@ func (p *player) do(line string) (results []string) {
 		}
 	case "begin":
 		p.a = audit.New(p.opts)
-		if err := p.a.Begin(p.Number(args[0]), p.Snapshot()); err != nil {
-			p.Fatal(err)
-		}
+		iferr.Fatal(p, p.a.Begin(p.Number(args[0]), p.Snapshot()))
 	case "opened":
 		p.a.Opened(txnlog.Session{ID: p.Number("0/" + args[0]), Timeout: p.Span(args[1])})
 	case "end":
@@ -79,9 +78,7 @@ func (p *player) do(line string) (results []string) {
 func (p *player) audit() *audit.Audit {
 	if p.a == nil {
 		p.a = audit.New(p.opts)
-		if err := p.a.Begin(0, nil); err != nil {
-			p.Fatal(err)
-		}
+		iferr.Fatal(p, p.a.Begin(0, nil))
 		p.a.Apply(&txnlog.Txn{Zxid: 1, Time: tape.Epoch0, Ops: []txnlog.Op{tape.Create("/locks", nil)}})
 	}
 	return p.a
@@ -108,9 +105,7 @@ func (p *player) news(zxid int64) (results []string) {
 // TestDocHasRules: the package's doc has all rules.
 func TestDocHasRules(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, rule := range audit.Rules() {
 		if !strings.Contains(string(doc), "\n//\t"+string(rule)+" ") {
 			t.Errorf("doc.go lacks the rule %s", rule)

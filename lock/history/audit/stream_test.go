@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-io/holdfast/integration/audited"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
@@ -50,9 +51,7 @@ func (s *scene) dial(owner string) *lock.Client {
 
 func (s *scene) ok(err error) {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	iferr.Fatal(s, err)
 }
 
 type unlocker interface{ Unlock() error }
@@ -252,9 +251,7 @@ func TestPartsOfALog(t *testing.T) {
 			}
 		}
 		gap := audit.New(audit.Options{Grace: grace})
-		if err := gap.Begin(0, nil); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, gap.Begin(0, nil))
 		for j := range log {
 			if j == i {
 				gap.Gap()

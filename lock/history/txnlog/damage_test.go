@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // goldenLogs returns logs of an old and a new server.
@@ -20,9 +22,7 @@ func goldenLogs(t *testing.T) map[string][]byte {
 		dir, _ := unpack(t, version, "")
 		for _, f := range mustOpen(t, dir).logs {
 			data, err := os.ReadFile(f.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			logs[version+"/"+filepath.Base(f.path)] = data
 		}
 	}
@@ -171,9 +171,7 @@ func TestHoles(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := write(t, map[string][]byte{"log.1": nil})
 			f, err := os.OpenFile(filepath.Join(dir, "log.1"), os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			defer f.Close()
 			for at, data := range test.parts {
 				if data == nil {
@@ -181,9 +179,7 @@ func TestHoles(t *testing.T) {
 				} else {
 					_, err = f.WriteAt(data, at)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				iferr.Fatal(t, err)
 			}
 			if data, ok := nextData(f, int64(len(first))+1<<20); ok && data < hole {
 				t.Skip("the file system has no sparse files")
@@ -281,9 +277,7 @@ func TestGrowing(t *testing.T) {
 		for _, sizes := range [][]int{{cut, len(data)}, {cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}} {
 			var problems []*Problem
 			s, err := newScanner(&growing{data: data, sizes: slices.Clone(sizes)}, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			var last int64
 			for e, ok := s.next(); ok; e, ok = s.next() {
 				if e.zxid != last+1 {

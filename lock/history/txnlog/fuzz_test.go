@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // FuzzLog: any bytes can be read as a log. Zxids rise, and the bytes at each entry's offset contain the
@@ -16,9 +18,7 @@ func FuzzLog(f *testing.F) {
 		l := mustOpen(f, dir)
 		for _, log := range l.logs {
 			data, err := os.ReadFile(log.path)
-			if err != nil {
-				f.Fatal(err)
-			}
+			iferr.Fatal(f, err)
 			f.Add(data)
 			if entries, _ := scanAll(data); len(entries) > 0 {
 				// This lets the fuzzer reach the records behind the checksum.
@@ -71,9 +71,7 @@ func FuzzSnapshot(f *testing.F) {
 			dir, _ := unpack(f, version, prefix)
 			for _, s := range mustOpen(f, dir).Snapshots() {
 				data, err := os.ReadFile(s.Path)
-				if err != nil {
-					f.Fatal(err)
-				}
+				iferr.Fatal(f, err)
 				f.Add(data, s.compression)
 			}
 		}
@@ -83,9 +81,7 @@ func FuzzSnapshot(f *testing.F) {
 			return
 		}
 		path := filepath.Join(t.TempDir(), "snapshot.1")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(path, data, 0o600))
 		s := &Snapshot{Path: path, Zxid: 1, Size: int64(len(data)), compression: compression}
 		s.whole()
 		for n, err := range s.Nodes() {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // golden is the content of a version's want.json.
@@ -27,9 +29,7 @@ type golden struct {
 func versions(t testing.TB) []string {
 	t.Helper()
 	dirs, err := os.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	var names []string
 	for _, d := range dirs {
 		if d.Name() != "fuzz" && d.Name() != "scripts" {
@@ -47,20 +47,14 @@ func unpack(t testing.TB, version, prefix string) (dir string, want golden) {
 	dir = t.TempDir()
 	from := filepath.Join("testdata", version)
 	files, err := os.ReadDir(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	for _, f := range files {
 		data, err := os.ReadFile(filepath.Join(from, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		name := f.Name()
 		switch {
 		case name == "want.json":
-			if err := json.Unmarshal(data, &want); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, json.Unmarshal(data, &want))
 			continue
 		case strings.HasPrefix(name, "compressed-"):
 			if prefix == "" {
@@ -71,9 +65,7 @@ func unpack(t testing.TB, version, prefix string) (dir string, want golden) {
 			data = gunzip(t, filepath.Join(from, name))
 			name = strings.TrimSuffix(name, ".gz")
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	if !slices.Contains([]string{"3.4", "3.5"}, version[:3]) {
 		return dir, want
@@ -89,27 +81,19 @@ func unpack(t testing.TB, version, prefix string) (dir string, want golden) {
 func gunzip(t testing.TB, path string) []byte {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	defer f.Close()
 	r, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return data
 }
 
 func mustOpen(t testing.TB, dirs ...string) *Log {
 	t.Helper()
 	l, err := Open(dirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	return l
 }
 
@@ -161,9 +145,7 @@ func TestGolden(t *testing.T) {
 
 			snap := l.SnapshotsFor(Range{From: txns[len(txns)-1].Zxid})[0]
 			state, err := snap.State()
-			if err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, err)
 			for txn := range l.Txns(Range{From: snap.Zxid + 1}) {
 				state.Apply(&txn)
 			}

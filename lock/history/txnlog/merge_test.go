@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
 // named returns the name of a log by its first zxid.
@@ -17,9 +19,7 @@ func named(zxid int64) string { return fmt.Sprintf("log.%x", zxid) }
 func TestOpen(t *testing.T) {
 	dir := write(t, map[string][]byte{"log.1": file(run(0, 1, 3, "data")...), "snapshot.0": nil, "acceptedEpoch": nil, "snapshot.1.tmp": nil, "log.xyz": nil})
 	parent := t.TempDir()
-	if err := os.Rename(dir, filepath.Join(parent, "version-2")); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Rename(dir, filepath.Join(parent, "version-2")))
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(parent, link); err != nil {
 		t.Skip(err)
@@ -47,9 +47,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "version-2")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, os.Mkdir(empty, 0o700))
 	if l := mustOpen(t, empty, version2); len(l.logs) != 1 || len(l.Dirs()) != 2 {
 		t.Errorf("with a dataDir without snapshots: %v", l.Dirs())
 	}

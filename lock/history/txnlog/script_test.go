@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/script"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -176,9 +177,7 @@ func (r *reading) open(words []string) (*Log, Range) {
 			rng.Until = r.time(value)
 		case "without":
 			for one := range strings.SplitSeq(value, ",") {
-				if err := os.Remove(filepath.Join(dirs[0], fmt.Sprintf("log.%x", r.zxid(one)))); err != nil {
-					r.Fatal(err)
-				}
+				iferr.Fatal(r, os.Remove(filepath.Join(dirs[0], fmt.Sprintf("log.%x", r.zxid(one)))))
 			}
 		default:
 			r.Fatalf("a range has no %s", name)
@@ -192,9 +191,7 @@ func (r *reading) time(text string) time.Time {
 	var more time.Duration
 	if i := strings.IndexAny(text, "+-"); i >= 0 {
 		d, err := time.ParseDuration(text[i:])
-		if err != nil {
-			r.Fatal(err)
-		}
+		iferr.Fatal(r, err)
 		text, more = text[:i], d
 	}
 	zxid := r.zxid(text)
@@ -229,9 +226,7 @@ func told(l *Log, p *Problem) string {
 func (r *reading) follow(words []string) []string {
 	l, rng := r.open(words)
 	n, warnings := &notes{}, 0
-	if _, err := l.Follow(r.Context(), rng, n, func(error) { warnings++ }); err != nil {
-		r.Fatal(err)
-	}
+	iferr.Fatal(r, iferr.Of(l.Follow(r.Context(), rng, n, func(error) { warnings++ })))
 	n.flush()
 	if warnings > 0 {
 		n.told = append(n.told, fmt.Sprintf("%d warnings", warnings))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/text"
+	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock/history"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -26,16 +27,12 @@ const (
 func report(t *testing.T, o Options, at ...history.Asked) *Report {
 	t.Helper()
 	l, err := txnlog.Open(logs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, err)
 	o.Root = root
 	r := New(o)
 	m := history.New(history.Options{Root: root, At: at}, r.Add)
 	for txn, err := range l.Txns(txnlog.Range{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		m.Apply(&txn)
 	}
 	m.End()
@@ -48,9 +45,7 @@ func TestWidth(t *testing.T) {
 	for _, o := range []Options{{What: "orders/42"}, {Overview: true}, {Owner: "shop-3"}} {
 		for _, width := range []int{60, 80, 100, 200} {
 			var out bytes.Buffer
-			if err := report(t, o).Print(&out, width, false); err != nil {
-				t.Fatal(err)
-			}
+			iferr.Fatal(t, report(t, o).Print(&out, width, false))
 			for line := range strings.Lines(out.String()) {
 				if n := text.Width(strings.TrimSuffix(line, "\n")); n > width {
 					t.Errorf("%+v: %d of %d columns: %s", o, n, width, line)
@@ -74,9 +69,7 @@ func TestLongNames(t *testing.T) {
 	r.Finish(m)
 	for _, width := range []int{60, 80, 120} {
 		var out bytes.Buffer
-		if err := r.Print(&out, width, false); err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, r.Print(&out, width, false))
 		for line := range strings.Lines(out.String()) {
 			title := strings.HasPrefix(line, "注文")
 			if n := text.Width(strings.TrimSuffix(line, "\n")); n > width && !title && !strings.Contains(line, "host.host") {
@@ -94,12 +87,8 @@ func TestColours(t *testing.T) {
 	var plain, coloured bytes.Buffer
 	r := report(t, Options{What: "orders/42"}, history.Asked{Zxid: 0x100000044})
 	r.Moments = nil
-	if err := r.Print(&plain, 100, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Print(&coloured, 100, true); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, r.Print(&plain, 100, false))
+	iferr.Fatal(t, r.Print(&coloured, 100, true))
 	if got := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(coloured.String(), ""); got != plain.String() || got == coloured.String() {
 		t.Errorf("got\n%s\nwant\n%s", got, &plain)
 	}
@@ -110,9 +99,7 @@ func TestColours(t *testing.T) {
 func TestInDoubt(t *testing.T) {
 	r := report(t, Options{What: "orders/42"})
 	var terminal, page bytes.Buffer
-	if err := errors.Join(r.Print(&terminal, 100, false), r.HTML(&page)); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, errors.Join(r.Print(&terminal, 100, false), r.HTML(&page)))
 	if !regexp.MustCompile(`(?m)^#4 shop-3 +·+█\?{20,}◆█+┤$`).MatchString(terminal.String()) {
 		t.Errorf("the picture:\n%s", &terminal)
 	}
@@ -154,13 +141,9 @@ func TestHostile(t *testing.T) {
 	var document bytes.Buffer
 	s := NewStream(&document, Options{Root: "/locks"})
 	r := hostile(t, func(m *history.Machine, e history.Event) {
-		if err := s.Add(m, e); err != nil {
-			t.Error(err)
-		}
+		iferr.Error(t, s.Add(m, e))
 	})
-	if err := s.Close(r.m, r); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, s.Close(r.m, r))
 	var doc struct {
 		Events []struct{ Client struct{ Owner string } }
 	}
@@ -168,15 +151,11 @@ func TestHostile(t *testing.T) {
 		t.Errorf("%v: %s", err, &document)
 	}
 	var terminal, page bytes.Buffer
-	if err := r.Print(&terminal, 80, false); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, r.Print(&terminal, 80, false))
 	if strings.ContainsAny(terminal.String(), "\x1b\u202e") || !strings.Contains(terminal.String(), "alert(1)") {
 		t.Errorf("%q", &terminal)
 	}
-	if err := r.HTML(&page); err != nil {
-		t.Fatal(err)
-	}
+	iferr.Fatal(t, r.HTML(&page))
 	if n := strings.Count(page.String(), "<script"); n > 0 || strings.Count(page.String(), "</style>") != 1 || !strings.Contains(page.String(), "&lt;script&gt;") {
 		t.Errorf("%d scripts, in\n%s", n, &page)
 	}
@@ -222,9 +201,7 @@ func TestBeginAndEnd(t *testing.T) {
 	r := report(t, Options{What: "orders/42"})
 	at := func(s string) time.Time {
 		stamp, err := time.Parse(time.RFC3339, "2026-11-26T"+s+"Z")
-		if err != nil {
-			t.Fatal(err)
-		}
+		iferr.Fatal(t, err)
 		return stamp
 	}
 	for _, c := range []struct{ since, until, from, to string }{
