@@ -28,7 +28,7 @@ func TestImports(t *testing.T) {
 		"lock/internal/outbox":          {},
 		"lock/internal/calendar":        {},
 		"lock/internal/rule":            {"lock/internal/clock", "lock/znode"},
-		"lock/locktest":                 {"lock/znode", "integration/script"},
+		"lock/locktest":                 {"lock/znode", "integration/iferr", "integration/script"},
 		"lock/locktest/wire":            {},
 		"lock/internal/zkconn":          {"lock/internal/outbox"},
 		"lock/internal/revoke":          {"lock/internal/zkconn", "lock/znode"},
