@@ -159,9 +159,10 @@ func TestCostOfDeploy(t *testing.T) {
 
 // TestMemory: what 1,000 shards take beyond 1,000 holds that have a goroutine each, as a shard's function
 // has. The heap is the package's: contexts, the shard's state, and what waiting for all locks at once
-// leaves. The stacks are the functions': Go begins them with 2 kB, or with 4 kB if many goroutines wait
-// deep in calls just then.
+// leaves. The stacks are the functions': they have grown while their goroutines waited for the locks, and
+// the garbage collector has shrunk them. It runs on one processor, where the figures barely vary.
 func TestMemory(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	if raceDetector {
 		t.Skip("measures memory without the race detector")
 	}
@@ -199,6 +200,6 @@ func TestMemory(t *testing.T) {
 		owned := each(before)
 		t.Logf("a hold with a goroutine takes %+v bytes, a shard %+v, the servers' nodes included", hold, owned)
 		within(t, "heap of a shard beyond a hold with a goroutine, bytes", owned.heap-hold.heap, 3<<10)
-		within(t, "stack of its function, bytes", owned.stacks, 6<<10)
+		within(t, "stack of its function, bytes", owned.stacks, 5<<10)
 	})
 }

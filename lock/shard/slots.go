@@ -94,8 +94,12 @@ func (g *Group) gain(slots []*slot) {
 	}
 }
 
-// queue waits for the mutex of a shard.
+// queue waits for the mutex of a shard, and serves the shard. The use of the shard may then begin anew.
 func (g *Group) queue(s *slot) {
+	defer g.change(func() {
+		s.stop(nil)
+		g.slots[s.Index] = nil
+	})
 	waits := s.ctx
 	hold, err := g.mutex(s.Index).Lock(waits)
 	for pause := minPause; err != nil && waits.Err() == nil; pause = min(2*pause, maxPause) {
@@ -104,26 +108,17 @@ func (g *Group) queue(s *slot) {
 		hold, err = g.mutex(s.Index).Lock(waits)
 	}
 	if err != nil {
-		g.idle(s)
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	moved := waits.Err() != nil
 	s.stop(nil)
 	s.hold = hold
 	if s.ctx, s.stop = context.WithCancelCause(hold.Context()); moved {
 		s.stop(ErrMoved)
 	}
-	go g.serve(s) // a fresh goroutine: this one's stack has grown
-}
-
-// idle ends the use of a shard, which may begin anew.
-func (g *Group) idle(s *slot) {
-	g.change(func() {
-		s.stop(nil)
-		g.slots[s.Index] = nil
-	})
+	g.mu.Unlock()
+	g.serve(s)
 }
 
 // serve calls the function until the shard is to be given back, and gives it back when it has returned and no
@@ -169,7 +164,6 @@ func (g *Group) giveBack(s *slot) {
 		time.AfterFunc(g.opts.DrainTimeout, g.stop)
 	}
 	_ = s.hold.Unlock() // the client logs an error; the entry then expires
-	g.idle(s)
 }
 
 // Owned yields the shards that this member owns, each as long as the body of the loop runs: a shard
