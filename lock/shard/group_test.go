@@ -86,6 +86,23 @@ func TestGivesAFewAtATime(t *testing.T) {
 	})
 }
 
+// TestLeavesAlone: a member that is alone leaves at once, before and after the first plan.
+func TestLeavesAlone(t *testing.T) {
+	for _, stays := range []time.Duration{time.Second, 20 * time.Second} {
+		t.Run(stays.String(), func(t *testing.T) {
+			simulate(t, 2, func(w *world) {
+				stop := w.start(w.dial("a"), w.work("a"))
+				time.Sleep(stays)
+				begun := time.Now()
+				bubble.MustBe(t, stop(), context.Canceled)
+				if took := time.Since(begun); took > 2*time.Second || w.said("not readable") > 0 {
+					t.Errorf("it took %v: %s", took, w.logs.String())
+				}
+			})
+		})
+	}
+}
+
 // TestReplace: if a member joins and another one leaves within seconds, their shards move once.
 func TestReplace(t *testing.T) {
 	simulate(t, 12, func(w *world) {

@@ -276,6 +276,17 @@ func TestValue(t *testing.T) {
 	}
 }
 
+// TestPlanWithoutMembers: the plan of a leader that leaves alone has no members, and can be read.
+func TestPlanWithoutMembers(t *testing.T) {
+	for _, shards := range []int{1, 2, MaxShards} {
+		p := &plan{at: time.Unix(1764365000, 0), owners: make([]string, shards)}
+		_, got, err := decode(encode(record{Reads: format, ID: newID(), Shards: shards, Weight: 1}, p))
+		if err != nil || len(got.members) != 0 || !got.at.Equal(p.at) || !slices.Equal(got.owners, p.owners) {
+			t.Errorf("%d shards: %v, %+v", shards, err, got)
+		}
+	}
+}
+
 // TestForeignValue: a value of another program, a damaged plan and a newer one are errors.
 func TestForeignValue(t *testing.T) {
 	for _, value := range []string{"", "10.0.0.1:80", "{}", `{"id":"abcdefgh","shards":0,"weight":1}`, `{"id":"abcdefgh","shards":1000000000000,"weight":1}`, `{"id":"abcdefgh","shards":1,"weight":1000000000000}`} {

@@ -2,10 +2,12 @@ package shard
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,8 +24,6 @@ const (
 	maxPlan = 3500 // bytes of a plan's members and shards: they fit into an entry's metadata
 	idSize  = 8
 	format  = 1 // highest format of plans that this release reads, and the one that it writes
-
-	planText = "%d %d %s %x" // format, time in seconds, members' ids, and members' numbers by shard
 )
 
 // Room returns how many members a group of that many shards can have: a plan has eight bytes for
@@ -37,7 +37,7 @@ type record struct {
 	Shards int    `json:"shards"` // the group's number of shards
 	Weight int    `json:"weight"`
 	Name   string `json:"name,omitempty"`
-	Plan   string `json:"plan,omitempty"` // of a leader: see planText
+	Plan   string `json:"plan,omitempty"` // of a leader: format, time, members' ids, and members' numbers by shard
 }
 
 // plan says which member is to own each shard.
@@ -67,7 +67,7 @@ func (p *plan) text() string {
 	for i, owner := range p.owners {
 		numbers[i] = byte(slices.Index(p.members, owner))
 	}
-	return fmt.Sprintf(planText, format, p.at.Unix(), strings.Join(p.members, ""), numbers)
+	return fmt.Sprintf("%d %d %s %x", format, p.at.Unix(), strings.Join(p.members, ""), numbers)
 }
 
 // decode parses the value of a candidate. The plan is nil if the value has none. If only the plan
@@ -88,10 +88,11 @@ func decode(value string) (r record, p *plan, err error) {
 }
 
 func decodePlan(text string, shards int) (*plan, error) {
-	var version, at int64
-	var members string
-	var numbers []byte
-	_, _ = fmt.Sscanf(text, planText, &version, &at, &members, &numbers) // of damaged text the plan has another text, see below
+	fields := append(strings.Split(text, " "), "", "", "") // of damaged text the plan has another text, see below
+	version, _ := strconv.Atoi(fields[0])
+	at, _ := strconv.ParseInt(fields[1], 10, 64)
+	members := fields[2] // "" in a plan without members
+	numbers, _ := hex.DecodeString(fields[3])
 	if version > format {
 		return nil, fmt.Errorf("the plan: %w: format %d, this one reads up to %d", znode.ErrNewer, version, format)
 	}
