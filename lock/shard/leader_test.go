@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/shard"
 )
 
@@ -45,6 +46,41 @@ func TestStrayCandidate(t *testing.T) {
 		iferr.Error(t, <-resigned)
 		w.start(w.dial("c"), w.work("c"))
 		w.mustOwn(30*time.Second, "map[b:2 c:2]")
+	})
+}
+
+// TestTwoEntriesOfOneMember: a member whose entry could not be deleted after an error is a candidate twice
+// until that entry expires, and counts as one.
+func TestTwoEntriesOfOneMember(t *testing.T) {
+	simulate(t, 6, func(w *world) {
+		var fails atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if fails.Load() && r.Label == "c" && strings.Contains(r.Paths[0], "/plan") {
+				return locktest.Fault{Code: -1}
+			}
+			return locktest.Fault{}
+		})
+		a := w.dial("a")
+		w.start(a, w.work("a"))
+		time.Sleep(time.Second)
+		stop := w.start(w.dial("b"), w.work("b"))
+		time.Sleep(time.Second)
+		w.start(w.dial("c"), w.work("c"))
+		w.mustOwn(30*time.Second, "map[a:2 b:2 c:2]")
+		time.Sleep(30 * time.Second)
+		fails.Store(true)
+		_ = stop()
+		time.Sleep(time.Second)
+		fails.Store(false)
+		w.Until("c is a candidate twice", func() bool {
+			all, err := a.Election(group + "/plan").Candidates(w.Ctx)
+			return err == nil && len(all) == 3
+		})
+		if s, err := shard.Read(w.Ctx, a, group, true); err != nil || len(s.Members) != 2 {
+			t.Errorf("%+v: %v", s, err)
+		}
+		w.start(w.dial("d"), w.work("d"))
+		w.mustOwn(30*time.Second, "map[a:2 c:2 d:2]")
 	})
 }
 

@@ -78,7 +78,8 @@ type candidate struct {
 }
 
 // candidates returns the members among the live candidates of a group's election. It fails if there are
-// other candidates only: that is no group. One beside members must not end them.
+// other candidates only: that is no group. One beside members must not end them. A member counts once: it has
+// another entry for a while if an error has kept its former one from being deleted.
 func candidates(ctx context.Context, election *lock.Election) (members []candidate, err error) {
 	all, err := election.Candidates(ctx)
 	if err != nil {
@@ -86,10 +87,12 @@ func candidates(ctx context.Context, election *lock.Election) (members []candida
 	}
 	for _, c := range all {
 		r, p, foreign := decode(c.Value)
-		if r.ID != "" {
-			members = append(members, candidate{Member{ID: r.ID, Name: r.Name, Owner: c.Owner, Host: c.Host, PID: c.PID, Weight: r.Weight, Leads: c.Leads}, r.Shards, p})
-		} else {
+		again := slices.ContainsFunc(members, func(m candidate) bool { return m.ID == r.ID })
+		switch {
+		case r.ID == "":
 			err = fmt.Errorf("election %q: candidate %s: %w: %w", election.Name(), c.Entry, lock.ErrForeign, foreign)
+		case !again:
+			members = append(members, candidate{Member{ID: r.ID, Name: r.Name, Owner: c.Owner, Host: c.Host, PID: c.PID, Weight: r.Weight, Leads: c.Leads}, r.Shards, p})
 		}
 	}
 	if len(members) > 0 {
