@@ -325,6 +325,40 @@ func TestNoNumber(t *testing.T) {
 	})
 }
 
+// TestNoOwner: neither a dead member nor the holder of a shard's lock that is no member is shown as the owner,
+// and an owner that cannot be read is an error.
+func TestNoOwner(t *testing.T) {
+	simulate(t, 2, func(w *world) {
+		var fails atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if fails.Load() && strings.HasPrefix(r.Paths[0], "/locks/"+group+"/1") {
+				return locktest.Fault{Code: -1}
+			}
+			return locktest.Fault{}
+		})
+		c := w.dial("c")
+		hold, err := c.Mutex(group+"/0", lock.WithMetadata(map[string]string{"shard": "abcdefgh/x"})).Lock(w.Ctx)
+		iferr.Fatal(t, err)
+		w.start(w.dial("a"), w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:1]")
+		if s, err := shard.Read(w.Ctx, c, group, false); err != nil || s.Number != 2 || s.Unowned() != 1 {
+			t.Errorf("a holder that is no member: %+v: %v", s, err)
+		}
+		fails.Store(true)
+		if s, err := shard.Read(w.Ctx, c, group, false); err == nil {
+			t.Errorf("an owner that cannot be read: %+v", s)
+		}
+		fails.Store(false)
+		iferr.Fatal(t, hold.Unlock())
+		w.mustOwn(10*time.Second, "map[a:2]")
+		iferr.Fatal(t, w.Partition("a"))
+		time.Sleep(time.Minute)
+		if s, err := shard.Read(w.Ctx, c, group, false); err != nil || s.Number != 0 {
+			t.Errorf("a dead member: %+v: %v", s, err)
+		}
+	})
+}
+
 // TestBothNumbersAtOnce: of two members that begin with different numbers one goes on.
 func TestBothNumbersAtOnce(t *testing.T) {
 	simulate(t, 4, func(w *world) {

@@ -49,6 +49,25 @@ func TestStrayCandidate(t *testing.T) {
 	})
 }
 
+// TestCandidateOfAnotherNumber: a candidate of another number of shards gets none, also if it does not give up.
+func TestCandidateOfAnotherNumber(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		w.start(w.dial("a"), w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:4]")
+		ctx, cancel := context.WithCancel(w.Ctx)
+		ended := make(chan error)
+		other := w.dial("other").Election(group + "/plan")
+		go func() {
+			_, err := other.Campaign(ctx, `{"reads":1,"id":"abcdefgh","shards":5,"weight":1}`)
+			ended <- err
+		}()
+		time.Sleep(30 * time.Second)
+		w.mustOwn(0, "map[a:4]")
+		cancel()
+		bubble.MustBe(t, <-ended, context.Canceled)
+	})
+}
+
 // TestTwoEntriesOfOneMember: a member whose entry could not be deleted after an error is a candidate twice
 // until that entry expires, and counts as one.
 func TestTwoEntriesOfOneMember(t *testing.T) {
