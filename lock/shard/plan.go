@@ -48,11 +48,16 @@ func assign(owners []string, members []entrant) []string {
 		}
 	}
 	for _, e := range members {
-		gets := shares[e.id]
-		for i, owner := range slices.Backward(owners) {
-			if _, stays := shares[owner]; e.fresh && next[i] == e.id && owner != e.id && stays && gets > (shares[e.id]+3)/4 {
-				next[i] = owner
-				gets--
+		var taken []int // from other members
+		for i, owner := range owners {
+			if _, stays := shares[owner]; e.fresh && stays && owner != e.id && next[i] == e.id {
+				taken = append(taken, i)
+			}
+		}
+		most := (shares[e.id]+3)/4 - (shares[e.id] - len(taken))
+		for n, i := range taken {
+			if n%4 != 0 || n/4 >= most { // so it takes from all of them alike
+				next[i] = owners[i]
 			}
 		}
 	}

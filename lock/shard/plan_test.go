@@ -199,6 +199,16 @@ func TestFreshMember(t *testing.T) {
 	if instead := assign(owners, fresh[1:]); owns(instead, "d") != 40 || moves(owners, instead) != 40 {
 		t.Errorf("instead of one that left it gets %d shards by %d moves, want 40 by 40", owns(instead, "d"), moves(owners, instead))
 	}
+	grown := make([]string, 120)
+	for n := range old { // each one's shards are side by side
+		grown = assign(grown, old[:n+1])
+	}
+	next := assign(grown, fresh)
+	for _, e := range old {
+		if got := owns(next, e.id); got < 37 || got > 38 {
+			t.Errorf("%s keeps %d shards of 40: the fresh member does not take from all alike", e.id, got)
+		}
+	}
 	if alone := assign(owners, fresh[3:]); owns(alone, "d") != 120 {
 		t.Errorf("alone it gets %d shards", owns(alone, "d"))
 	}
