@@ -63,6 +63,7 @@ type history struct {
 	number int                 // of processes until now
 	mended time.Time           // when the last fault ended
 	dead   map[string]bool     // processes that were killed: what their goroutines do does not count
+	litter bool                // a process has left while it could not reach ZooKeeper: its nodes stay
 }
 
 // process is a replica: a client that runs a member.
@@ -74,6 +75,7 @@ type process struct {
 	ended  chan any // error or panic of Run
 	hangs  bool     // its functions do not return for a while
 	poison bool     // its functions panic
+	away   bool     // it cannot reach ZooKeeper
 }
 
 func (h *history) chance(percent int) bool { return h.random.IntN(100) < percent }
@@ -106,7 +108,7 @@ func (h *history) run() {
 	for _, p := range h.alive {
 		<-p.ended
 	}
-	if len(h.dead) == 0 { // the reaper deletes the ancestor, and what dead processes leave
+	if len(h.dead) == 0 && !h.litter { // the reaper deletes the ancestor, and what dead processes leave
 		h.Until("nothing is left", func() bool { return len(h.Dump("/locks/"+group)) <= 1 })
 	}
 }
@@ -199,6 +201,7 @@ func (h *history) some() *process {
 func (h *history) leave(p *process) {
 	p.cancel()
 	delete(h.alive, p.label)
+	h.litter = h.litter || p.away
 	h.tell("%s leaves", p.label)
 }
 
@@ -287,10 +290,12 @@ func (h *history) fault(p *process) (mend func()) {
 		}
 	case 3:
 		iferr.Fatal(h, h.Partition(p.label))
-		return func() { h.living(p, h.Heal) }
+		p.away = true
+		return func() { p.away = false; h.living(p, h.Heal) }
 	case 4:
 		h.Freeze(p.label)
-		return func() { h.living(p, h.Thaw) }
+		p.away = true
+		return func() { p.away = false; h.living(p, h.Thaw) }
 	case 5:
 		h.Cut(p.label)
 	case 6:
