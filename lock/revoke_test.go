@@ -496,6 +496,32 @@ func TestRevokeOnASharedConnection(t *testing.T) {
 	})
 }
 
+// TestRevokeOfManyOnASharedConnection: on a borrowed connection each new request makes a client read the
+// earlier ones again. It reads them concurrently, so that no holder hears of a request late.
+func TestRevokeOfManyOnASharedConnection(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const holds = 40
+		a, b := w.lend(w.raw("lent"), "a"), w.dial("b")
+		var all []*lock.Hold
+		for i := range holds {
+			all = append(all, w.lock(a, fmt.Sprint("n", i)))
+			all[i].Revoked()
+			w.revoke(b, all[i].Name(), "drained")
+		}
+		settle()
+		begun := time.Now()
+		for _, h := range all {
+			go func() { mustBe(w, b.Revoke(w.ctx, h.Name(), "again"), nil) }()
+		}
+		for _, h := range all {
+			for (<-h.Revoked()).Reason != "again" {
+			}
+		}
+		atMost(t, "time until all holders are asked again", time.Since(begun), 40*latency)
+		w.unlock(all...)
+	})
+}
+
 // TestRevocationsThatAreNotUnderstood: request nodes with data that a client does not understand
 // are neither delivered nor deleted. The client logs each such node of its hold once. Revoke
 // replaces such a node.
