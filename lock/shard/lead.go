@@ -61,6 +61,8 @@ type leader struct {
 	proclaim func(ctx context.Context, value string) error
 	children <-chan zk.Event // fires when a candidate has joined or left; nil: they are to be read
 	tail     string          // path of the last one
+	written  int64           // Mzxid of tail, as it was read last
+	since    time.Time       // when that Mzxid was first read
 	silent   bool            // tail was not renewed for two thirds of the TTL
 	again    time.Time       // when tail is to be read again
 }
@@ -117,7 +119,8 @@ func (l *leader) step(ctx context.Context) error {
 // changed reports whether the candidates may have changed. Those that join or leave fire a watch, and those
 // that die are purged by the one behind them. No other one waits behind the last, so it is read each third of
 // the TTL. If it was not renewed for two, changed is true each second until it must have expired, and from
-// then on each third, and when it is renewed again.
+// then on each third, and when it is renewed again. That counts from reads: by ensemble time a candidate that
+// died before a change of ZooKeeper's leader may seem alive for as long as the two leaders' clocks differ.
 func (l *leader) changed(ctx context.Context) (bool, error) {
 	select {
 	case <-l.children:
@@ -140,10 +143,13 @@ func (l *leader) changed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return true, nil // gone, or not readable
 	}
-	now, was := l.tree.Estimate(), l.silent
-	left := now.Ends(znode.Stat(*stat), 3*l.third).Sub(now.Earliest())
-	if l.silent = left < l.third; !l.silent || left < -3*l.third {
-		l.again = time.Now().Add(l.third)
+	now, was := time.Now(), l.silent
+	if stat.Mzxid != l.written {
+		l.written, l.since = stat.Mzxid, now
+	}
+	unchanged := now.Sub(l.since)
+	if l.silent = unchanged > 2*l.third; !l.silent || unchanged > 6*l.third {
+		l.again = now.Add(l.third)
 	}
 	return l.silent || was, nil
 }
