@@ -39,6 +39,9 @@ const (
 	StatusSignalled = 128 // plus the number of the signal that ended the command
 )
 
+// hangup receives the SIGHUP that ends the program, until [Hangups] is called.
+var hangup = make(chan os.Signal, 1)
+
 // Main runs a program and ends the process with its exit status. The program's context ends with
 // the first SIGINT, SIGTERM or SIGHUP, with an [Interrupt] as its cause. Further signals have no
 // effect, because some senders send twice and the program must clean up. SIGQUIT ends the process at
@@ -48,19 +51,26 @@ func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs i
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
-		signal.Notify(signals, syscall.SIGHUP)
+		signal.Notify(hangup, syscall.SIGHUP)
 	}
-	go func() { cancel(Interrupt{(<-signals).(syscall.Signal)}) }()
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(Interrupt{s.(syscall.Signal)})
+		case <-hangup:
+			cancel(Interrupt{syscall.SIGHUP})
+		}
+	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // Hangups returns a channel that receives SIGHUP, even if it was ignored. Of those that come while one
 // waits to be received, none is added. After the call SIGHUP has no other effect, so a daemon can reload
 // its configuration.
-func Hangups() <-chan os.Signal {
+func Hangups() chan os.Signal {
 	hangups := make(chan os.Signal, 1)
-	signal.Reset(syscall.SIGHUP) // from now on it does not end the context
-	signal.Notify(hangups, syscall.SIGHUP)
+	signal.Notify(hangups, syscall.SIGHUP) // first, because a SIGHUP that no channel receives ends the process
+	signal.Stop(hangup)
 	return hangups
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,15 +20,34 @@ import (
 	"github.com/holdfast-io/holdfast/lock/config"
 )
 
-// TestHangups: after Hangups the program is told of SIGHUP, and not ended by it.
+// TestHangups: after Hangups the program is told of SIGHUP, and not ended by it. A SIGHUP during the call
+// does not end the process either: it would end that of this test.
 func TestHangups(t *testing.T) {
-	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, syscall.SIGHUP)
+	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
+	var ended atomic.Bool
+	var senders sync.WaitGroup
+	for range 4 {
+		senders.Go(func() {
+			for !ended.Load() {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGHUP)
+			}
+		})
+	}
+	for range 1000 {
+		hangups := Hangups()
+		signal.Notify(hangup, syscall.SIGHUP)
+		signal.Stop(hangups)
+	}
 	hangups := Hangups()
+	ended.Store(true)
+	senders.Wait()
+	for len(hangup) > 0 {
+		<-hangup
+	}
 	iferr.Fatal(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	<-hangups
-	if len(ends) != 0 || cap(hangups) != 1 {
+	if len(hangup) != 0 || cap(hangups) != 1 {
 		t.Errorf("it ends the program, or %d can wait to be received", cap(hangups))
 	}
 }
