@@ -260,7 +260,7 @@ func (a *Audit) removed(n *node) {
 	case !e.Leased():
 		if by.ours && owner != nil && owner.open && owner != by {
 			a.judge(Foreign, false, n, n, "an entry of another library, of a session, or without a record of this format is deleted")
-		} else {
+		} else if e.czxid != a.txn.Zxid { // else it tested the server
 			a.skip(byFormat)
 		}
 	case owner == by, e.Overflowed(): // names at the counter's end repeat: a delete that is late meets the next one
