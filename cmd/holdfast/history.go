@@ -48,6 +48,9 @@ func (f *logFlags) open() (*txnlog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--logs: %w", err)
 	}
+	if !slices.ContainsFunc(logs.Files(), func(file txnlog.File) bool { return !file.Snapshot }) {
+		return nil, fmt.Errorf("--logs: no transaction log in %s: if the server's configuration has a dataLogDir, give the version-2 of dataDir and that of dataLogDir, each with --logs", strings.Join(logs.Dirs(), ", "))
+	}
 	return logs, nil
 }
 

@@ -165,6 +165,38 @@ func TestHistoryOfNothing(t *testing.T) {
 	}
 }
 
+// TestSnapshotsAlone: of a server whose logs are in a dataLogDir, history and audit ask for both folders, given
+// the dataDir alone. The dataLogDir alone has what happened.
+func TestSnapshotsAlone(t *testing.T) {
+	dataDir, dataLogDir := t.TempDir(), t.TempDir()
+	for _, file := range []string{"snapshot.0", "snapshot.100000000", "log.100000001"} {
+		data, err := os.ReadFile(filepath.Join(incidentLogs, "server-1", file))
+		iferr.Fatal(t, err)
+		folder := filepath.Join(dataDir, "version-2")
+		if strings.HasPrefix(file, "log.") {
+			folder = filepath.Join(dataLogDir, "version-2")
+		}
+		iferr.Fatal(t, os.MkdirAll(folder, 0o700))
+		iferr.Fatal(t, os.WriteFile(filepath.Join(folder, file), data, 0o600))
+	}
+	for _, args := range [][]string{{"history"}, {"history", "orders/42"}, {"history", "--at", "0x100000044"}, {"audit"}} {
+		args = append(args, "--logs", filepath.Join(dataDir, "version-2"))
+		out, errs, status := holdfast(t, args...)
+		if status != app.StatusFailed || out != "" || !strings.Contains(errs, "give the version-2 of dataDir and that of dataLogDir") {
+			t.Errorf("%q: status %d: %s%s", args, status, out, errs)
+		}
+	}
+	for _, folders := range [][]string{{dataLogDir}, {dataLogDir, dataDir}} {
+		args := []string{"history", "--root", incidentRoot, "--at", "0x100000044"}
+		for _, folder := range folders {
+			args = append(args, "--logs", folder)
+		}
+		if out, errs, status := holdfast(t, args...); status != 0 || !strings.Contains(out, "held by shop-4") {
+			t.Errorf("%q: status %d: %s%s", args, status, out, errs)
+		}
+	}
+}
+
 // TestHistoryCalm: if nothing happened, or nothing stands out, history says so, and succeeds.
 func TestHistoryCalm(t *testing.T) {
 	for want, args := range map[string][]string{
