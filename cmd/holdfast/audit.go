@@ -76,7 +76,7 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 	case f.skew < 0:
 		return app.Usage("--skew %v: must not be negative", f.skew)
 	}
-	logs, err := f.open()
+	logs, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("reading the logs: %w", err)
 	}
 	for _, p := range found.Problems {
-		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.Root().Name(), text.Printable(p.Error())); err != nil {
+		if err := printWarning(cmd, p.Error()); err != nil {
 			return err
 		}
 	}

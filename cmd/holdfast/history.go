@@ -40,7 +40,8 @@ func (f *logFlags) add(cmd *cobra.Command, further ...string) {
 	}
 }
 
-func (f *logFlags) open() (*txnlog.Log, error) {
+// open opens the logs. It warns if no snapshot is beside them.
+func (f *logFlags) open(cmd *cobra.Command) (*txnlog.Log, error) {
 	if len(f.logs) == 0 {
 		return nil, app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
 	}
@@ -48,10 +49,20 @@ func (f *logFlags) open() (*txnlog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--logs: %w", err)
 	}
-	if !slices.ContainsFunc(logs.Files(), func(file txnlog.File) bool { return !file.Snapshot }) {
-		return nil, fmt.Errorf("--logs: no transaction log in %s: if the server's configuration has a dataLogDir, give the version-2 of dataDir and that of dataLogDir, each with --logs", strings.Join(logs.Dirs(), ", "))
+	dirs, files := strings.Join(logs.Dirs(), ", "), logs.Files() // logs come first
+	if files[0].Snapshot {
+		return nil, fmt.Errorf("--logs: no transaction log in %s: if the server's configuration has a dataLogDir, give the version-2 of dataDir and that of dataLogDir, each with --logs", dirs)
 	}
-	return logs, nil
+	if files[0].Zxid > 1 && !files[len(files)-1].Snapshot {
+		err = printWarning(cmd, fmt.Sprintf("no snapshot in %s: what was before these logs is not known; if the server's dataDir is another folder, give its version-2, too", dirs))
+	}
+	return logs, err
+}
+
+// printWarning prints a warning to standard error.
+func printWarning(cmd *cobra.Command, warning string) error {
+	_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.Root().Name(), text.Printable(warning))
+	return err
 }
 
 type historyFlags struct {
@@ -191,7 +202,7 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
-	logs, err := f.open()
+	logs, err := f.open(cmd)
 	if err != nil {
 		return err
 	}
@@ -340,7 +351,7 @@ func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.St
 // print prints the warnings, and the report as JSON, HTML or text.
 func (f *historyFlags) print(cmd *cobra.Command, r *incident.Report, m *history.Machine, stream *incident.Stream) error {
 	for _, w := range r.Warnings {
-		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.Root().Name(), text.Printable(w)); err != nil {
+		if err := printWarning(cmd, w); err != nil {
 			return err
 		}
 	}
