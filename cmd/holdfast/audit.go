@@ -102,7 +102,7 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	err = f.print(cmd, auditDocument(found), func(w io.Writer, colour bool) error { return printAudit(w, found, zone, colour) })
+	err = f.print(cmd, auditDocument(found), func(w io.Writer, colour bool) error { return printAudit(w, found, since, zone, colour) })
 	if err != nil {
 		return err
 	}
@@ -120,6 +120,8 @@ func auditStatus(f *audit.Findings, since time.Time) error {
 		return &app.Exit{Status: statusViolations, Err: errors.New(violations)}
 	case f.Total() == 0 && f.Until.Before(since):
 		return fmt.Errorf("nothing was judged: the logs end at %s, before --since", f.Until.In(since.Location()).Format(time.RFC3339))
+	case f.Total() == 0 && !since.IsZero():
+		return fmt.Errorf("nothing was judged: since %s these logs have no writes of Holdfast's locks, or none that they tell enough of", since.Format(time.RFC3339))
 	case f.Total() == 0:
 		return errors.New("nothing was judged: these logs have no locks of Holdfast, or none that they tell enough of")
 	}
@@ -183,11 +185,15 @@ func auditDocument(f *audit.Findings) auditedDocument {
 }
 
 // printAudit prints the verdicts by rule, what was not judged, and the violations.
-func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool) error {
+func printAudit(w io.Writer, f *audit.Findings, since time.Time, zone *time.Location, colour bool) error {
 	const layout = "2006-01-02 15:04:05 MST"
 	var b bytes.Buffer
 	if f.Txns > 0 {
-		fmt.Fprintf(&b, "transactions 0x%x to 0x%x, %s to %s\n\n", f.First, f.Last, f.From.In(zone).Format(layout), f.Until.In(zone).Format(layout))
+		fmt.Fprintf(&b, "transactions 0x%x to 0x%x, %s to %s\n", f.First, f.Last, f.From.In(zone).Format(layout), f.Until.In(zone).Format(layout))
+		if !since.IsZero() {
+			fmt.Fprintf(&b, "judged from %s on: those before show the state\n", since.In(zone).Format(layout))
+		}
+		fmt.Fprintln(&b)
 	}
 	violated := map[audit.Rule]int{}
 	for _, v := range f.Violations {

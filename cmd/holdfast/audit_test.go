@@ -54,6 +54,7 @@ func TestAuditStatus(t *testing.T) {
 	}{
 		"clean":            {[]string{"audit", "--logs", clean}, 0, ""},
 		"nothing to judge": {auditArgs("--since", "2026-11-27T12:00"), app.StatusFailed, "nothing was judged: the logs end at 2026-11-26T11:54:32Z, before --since"},
+		"nothing since":    {[]string{"audit", "--logs", incidentLogs + "/server-3/log.200000001", "--since", "2026-11-26T11:54:32.8"}, app.StatusFailed, "nothing was judged: since 2026-11-26T11:54:32Z these logs have no writes of Holdfast's locks"},
 		"no logs":          {[]string{"audit", "--logs", empty}, app.StatusFailed, empty},
 		"a gap":            {[]string{"audit", "--logs", damaged}, app.StatusFailed, "not all could be read"},
 	} {

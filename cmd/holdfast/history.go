@@ -49,12 +49,12 @@ func (f *logFlags) open(cmd *cobra.Command) (*txnlog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--logs: %w", err)
 	}
-	dirs, files := strings.Join(logs.Dirs(), ", "), logs.Files() // logs come first
+	files := logs.Files() // logs come first
 	if files[0].Snapshot {
-		return nil, fmt.Errorf("--logs: no transaction log in %s: if the server's configuration has a dataLogDir, give the version-2 of dataDir and that of dataLogDir, each with --logs", dirs)
+		return nil, fmt.Errorf("--logs: no transaction log in %s: if the server's configuration has a dataLogDir, give the version-2 of dataDir and that of dataLogDir, each with --logs", strings.Join(logs.Dirs(), ", "))
 	}
 	if files[0].Zxid > 1 && !files[len(files)-1].Snapshot {
-		err = printWarning(cmd, fmt.Sprintf("no snapshot in %s: what was before these logs is not known; if the server's dataDir is another folder, give its version-2, too", dirs))
+		err = printWarning(cmd, "these logs begin in the middle, and no snapshot is given with them: what was before is not known; give the version-2 of the server's dataDir, too")
 	}
 	return logs, err
 }

@@ -151,7 +151,7 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 		}
 	}
 	if !found && filepath.Base(dir) != "version-2" { // a dataDir apart from the logs may have no snapshot yet
-		return fmt.Errorf("transaction logs: no log.* or snapshot.* of ZooKeeper in %q", dir)
+		return fmt.Errorf("transaction logs: no log.* or snapshot.* of ZooKeeper in %q: they are in the version-2 of a dataDir and a dataLogDir", dir)
 	}
 	return nil
 }
