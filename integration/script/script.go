@@ -9,10 +9,12 @@
 //		version 1
 //
 // One result stands behind its line, several below it, each after a tab. After " || " stand other results
-// that a test may accept. UPDATE=1 replaces the results in the files by those that come.
+// that a test may accept. UPDATE=1 replaces the results in the files by those that come. A file that does not
+// have this form fails the test.
 package script
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +26,8 @@ import (
 type Scenario struct {
 	Name  string
 	Lines []string
+	file  string
+	first int // the number of the first line in the file
 }
 
 // update says that the results in the files are to be replaced.
@@ -54,23 +58,78 @@ func Each(t *testing.T, folder string, f func(t *testing.T, sc *Scenario)) {
 	}
 }
 
-func read(t *testing.T, file string) (all []*Scenario) {
+func read(t *testing.T, file string) []*Scenario {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range strings.Split("\n"+string(text), "\n== ")[1:] {
-		lines := strings.Split(strings.TrimSpace(part), "\n")
-		all = append(all, &Scenario{lines[0], lines[1:]})
+	all, err := parse(file, string(text))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
 
-// Play runs lines without their results, and returns them with the results that come.
-func Play(lines []string, do func(line string) (results []string)) (played []string) {
-	for _, line := range lines {
-		line, _, _ := strings.Cut(line, " -> ")
+// parse returns the scenarios of a file. Its error names the first line that is none of a scenario's.
+func parse(file, text string) (all []*Scenario, err error) {
+	commands, below := 0, false // of the last scenario; whether results may stand below the last line
+	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		name, begins := strings.CutPrefix(line, "== ")
+		_, results, beside := strings.Cut(line+" ", " -> ")
+		wrong := ""
+		switch {
+		case begins && len(all) > 0 && commands == 0:
+			wrong = "the scenario before has no command"
+		case begins && strings.TrimSpace(name) == "":
+			wrong = "the scenario has no name"
+		case begins:
+			all, commands, below = append(all, &Scenario{Name: name, file: file, first: i + 2}), 0, false
+			continue
+		case len(all) == 0:
+			wrong = "a file begins with a line == NAME"
+		case line == "" || line[0] == '#':
+			below = false
+		case line[0] == '\t' && (!below || strings.TrimSpace(line) == ""):
+			wrong = "an empty result, or one that is of no command"
+		case line[0] == '\t':
+		case line[0] == ' ' || line[0] == '=':
+			wrong = "neither == NAME nor a command; a result stands after a tab"
+		case beside && slices.ContainsFunc(strings.Split(results, " || "), empty):
+			wrong = "there is no result behind the arrow"
+		default:
+			commands, below = commands+1, !beside
+		}
+		if wrong != "" {
+			return nil, fmt.Errorf("%s:%d: %s: %q", file, i+1, wrong, line)
+		}
+		last := all[len(all)-1]
+		last.Lines = append(last.Lines, line)
+	}
+	if commands == 0 {
+		return nil, fmt.Errorf("%s: the last scenario has no command", file)
+	}
+	for _, sc := range all {
+		for sc.Lines[len(sc.Lines)-1] == "" {
+			sc.Lines = sc.Lines[:len(sc.Lines)-1]
+		}
+	}
+	return all, nil
+}
+
+func empty(result string) bool { return strings.TrimSpace(result) == "" }
+
+// Play runs the lines without their results, and returns them with the results that come. If do fails the test
+// or panics, Play logs where in the file its line is.
+func (sc *Scenario) Play(t *testing.T, do func(line string) (results []string)) (played []string) {
+	at := 0
+	defer func() {
+		if at < len(sc.Lines) {
+			t.Logf("%s:%d: %s", sc.file, sc.first+at, sc.Lines[at])
+		}
+	}()
+	for ; at < len(sc.Lines); at++ {
+		line, _, _ := strings.Cut(sc.Lines[at], " -> ")
 		if line == "" || line[0] == '#' {
 			played = append(played, line)
 			continue
@@ -108,7 +167,7 @@ func (sc *Scenario) Check(t *testing.T, played []string, accepts func(line strin
 			want = sc.Lines[i]
 		}
 		if !slices.Contains(accepts(want), is) {
-			t.Fatalf("observed\n%s\nline %d is\n%s\nwant\n%s", strings.Join(played, "\n"), i+1, is, want)
+			t.Fatalf("observed\n%s\n%s:%d: it is\n%s\nwant\n%s", strings.Join(played, "\n"), sc.file, sc.first+i, is, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 func TestScripts(t *testing.T) {
 	script.Each(t, "testdata", func(t *testing.T, sc *script.Scenario) {
 		p := &player{Text: tape.NewText(t), o: Options{Root: "/locks"}}
-		sc.Check(t, script.Play(sc.Lines, p.do), script.First)
+		sc.Check(t, sc.Play(t, p.do), script.First)
 		if len(p.events) > p.told {
 			t.Errorf("events after the end: %q", briefs(p.events[p.told:]))
 		}

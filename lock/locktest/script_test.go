@@ -88,14 +88,19 @@ func (s *script) deleteAll(p string) {
 // check runs a scenario, and compares its results.
 func (s *script) check(sc *runner.Scenario, accepts func(line string) []string) {
 	s.t.Helper()
-	s.run(sc.Lines...)
+	s.play(sc)
 	sc.Check(s.t, s.transcript(), accepts)
 }
 
 // run runs lines, and keeps them with their results.
 func (s *script) run(lines ...string) {
 	s.t.Helper()
-	s.lines = append(s.lines, runner.Play(lines, func(line string) []string {
+	s.play(&runner.Scenario{Lines: lines})
+}
+
+func (s *script) play(sc *runner.Scenario) {
+	s.t.Helper()
+	s.lines = append(s.lines, sc.Play(s.t, func(line string) []string {
 		s.t.Helper()
 		before := time.Now()
 		results := s.do(line)

@@ -25,7 +25,7 @@ import (
 func TestScripts(t *testing.T) {
 	script.Each(t, "testdata", func(t *testing.T, sc *script.Scenario) {
 		p := &player{Text: tape.NewText(t)}
-		sc.Check(t, script.Play(sc.Lines, p.do), script.First)
+		sc.Check(t, sc.Play(t, p.do), script.First)
 	})
 }
 

@@ -29,7 +29,7 @@ import (
 func TestScripts(t *testing.T) {
 	script.Each(t, "testdata/scripts", func(t *testing.T, sc *script.Scenario) {
 		r := &reading{T: t}
-		sc.Check(t, script.Play(sc.Lines, r.do), script.First)
+		sc.Check(t, sc.Play(t, r.do), script.First)
 	})
 }
 

@@ -187,6 +187,8 @@ func (x *Text) op(kind txnlog.OpKind, args []string) txnlog.Op {
 	}
 	if kind == txnlog.OpCreate || kind == txnlog.OpSetData {
 		op.Data = x.data(args[0], data)
+	} else if len(data) > 0 {
+		x.Fatalf("%q: the operation has no data", args)
 	}
 	return op
 }
