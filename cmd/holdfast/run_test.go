@@ -89,6 +89,27 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestCommandGetsNoPasswords: neither the environment nor the arguments of the command of run, with --tick
+// or without, have a password of the connection.
+func TestCommandGetsNoPasswords(t *testing.T) {
+	served(t)
+	folder := t.TempDir()
+	file, seen := filepath.Join(folder, "config.yaml"), filepath.Join(folder, "seen")
+	t.Setenv("HOLDFAST_TEST_PASSWORD", "hunter2")
+	iferr.Fatal(t, os.WriteFile(file, []byte("zookeeper: {auth: {user: u, password_env: HOLDFAST_TEST_PASSWORD}}\n"), 0o600))
+	for _, args := range [][]string{{"run", "x"}, {"run", "x", "--tick", "@every 1s"}} {
+		command := []string{"--config", file, "--", "sh", "-c", `env >"$1"; echo "$@" >>"$1"`, "sh", seen}
+		if _, errs, status := holdfast(t, slices.Concat(args, command)...); status != 0 {
+			t.Fatalf("%q: status %d: %s", args, status, errs)
+		}
+		got, err := os.ReadFile(seen)
+		if err != nil || !strings.Contains(string(got), "HOLDFAST_LOCK=") || strings.Contains(string(got), "hunter2") {
+			t.Errorf("%q: %v, the command gets\n%s", args, err, got)
+		}
+		iferr.Fatal(t, os.Remove(seen))
+	}
+}
+
 func TestOwner(t *testing.T) {
 	for command, want := range map[string]int{"/usr/bin/backup.sh": 1, "make": 1, strings.Repeat("x", 300): 0, "\xff": 0} {
 		if got := len(owner(command)); got != want {
