@@ -15,10 +15,13 @@
 //
 //     wall clock: REASON
 //
+// Test files are those named so, and those that import testing: helpers of tests in packages of their own.
+//
 // Code in virtual time is not judged. Wallclock takes for that what is passed to synctest.Test,
-// bubble.Run or simtest.Run. In a test file that imports one of these packages it is all but the bodies
-// of tests, and elsewhere in the folder what is passed to a function of that file, or has a parameter
-// of a type of that file, or of one that embeds it. Nor are examples judged: they show what callers do.
+// bubble.Run or simtest.Run, or to a function of the folder that passes it on; functions that call
+// synctest.Wait; and what has a parameter of a type that a test file declares that imports one of these
+// packages, or of one that embeds it. Other functions of such files are judged if code in real time
+// mentions their names. Nor are examples judged: they show what callers do.
 //
 // The exit status is 1 if there are such calls.
 package main
@@ -67,7 +70,9 @@ type folder struct {
 	fset    *token.FileSet
 	tests   []*ast.File
 	consts  map[string]ast.Expr
-	virtual map[string]bool // functions and types of test files that import a bubble
+	runners map[string]bool       // functions that run their arguments in virtual time
+	worlds  map[string]bool       // types of test files that import a bubble
+	helpers map[string][]ast.Decl // functions of test files that import a bubble, as long as they are not judged
 	structs map[string]*ast.StructType
 	marked  map[string]bool // lines with a marker, and those below them, as file:line
 }
@@ -86,7 +91,7 @@ func check(root string) (found []string, err error) {
 		}
 		f := folders[filepath.Dir(path)]
 		if f == nil {
-			f = &folder{token.NewFileSet(), nil, map[string]ast.Expr{}, map[string]bool{}, map[string]*ast.StructType{}, map[string]bool{}}
+			f = &folder{token.NewFileSet(), nil, map[string]ast.Expr{}, map[string]bool{}, map[string]bool{}, map[string][]ast.Decl{}, map[string]*ast.StructType{}, map[string]bool{}}
 			folders[filepath.Dir(path)] = f
 		}
 		return f.add(path)
@@ -95,16 +100,38 @@ func check(root string) (found []string, err error) {
 		err = errors.Join(err, fmt.Errorf("no Go files in %s", root))
 	}
 	for _, f := range folders {
-		for _, file := range f.tests {
-			for _, decl := range file.Decls {
-				if !f.inVirtualTime(decl, importsBubble(file)) {
-					found = append(found, f.report(decl)...)
-				}
-			}
-		}
+		found = append(found, f.judge()...)
 	}
 	slices.Sort(found)
 	return found, err
+}
+
+// judge returns a line for each call of the folder that is to be reported.
+func (f *folder) judge() (found []string) {
+	for f.findRunners() {
+	}
+	var judged []ast.Decl
+	for _, file := range f.tests {
+		for _, decl := range file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			switch {
+			case ok && (strings.HasPrefix(fn.Name.Name, "Example") || f.takesWorld(fn.Recv) || f.takesWorld(fn.Type.Params) || calls(fn, "synctest.Wait")):
+			case ok && importsBubble(file) && !isRoot(fn.Name.Name):
+				f.helpers[fn.Name.Name] = append(f.helpers[fn.Name.Name], decl)
+			default:
+				judged = append(judged, decl)
+			}
+		}
+	}
+	for i := 0; i < len(judged); i++ { // report may find helpers that are to be judged, too
+		lines, mentioned := f.report(judged[i])
+		found = append(found, lines...)
+		for _, helper := range mentioned {
+			judged = append(judged, f.helpers[helper]...)
+			delete(f.helpers, helper)
+		}
+	}
+	return found
 }
 
 // add notes the constants of a file, its markers, and what a test file declares for virtual time.
@@ -113,7 +140,7 @@ func (f *folder) add(path string) error {
 	if err != nil {
 		return err
 	}
-	isTest := strings.HasSuffix(path, "_test.go")
+	isTest := strings.HasSuffix(path, "_test.go") || slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing"` })
 	if isTest {
 		f.tests = append(f.tests, file)
 	}
@@ -126,22 +153,21 @@ func (f *folder) add(path string) error {
 		}
 	}
 	for _, decl := range file.Decls {
-		switch d := decl.(type) {
-		case *ast.FuncDecl:
-			f.virtual[d.Name.Name] = f.virtual[d.Name.Name] || isTest && d.Recv == nil && importsBubble(file)
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				switch s := spec.(type) {
-				case *ast.TypeSpec:
-					f.virtual[s.Name.Name] = isTest && importsBubble(file)
-					if of, ok := s.Type.(*ast.StructType); ok {
-						f.structs[s.Name.Name] = of
-					}
-				case *ast.ValueSpec:
-					for i, value := range s.Values {
-						if d.Tok == token.CONST {
-							f.consts[s.Names[i].Name] = value
-						}
+		d, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				f.worlds[s.Name.Name] = isTest && importsBubble(file)
+				if of, ok := s.Type.(*ast.StructType); ok {
+					f.structs[s.Name.Name] = of
+				}
+			case *ast.ValueSpec:
+				for i, value := range s.Values {
+					if d.Tok == token.CONST {
+						f.consts[s.Names[i].Name] = value
 					}
 				}
 			}
@@ -163,17 +189,62 @@ func importsBubble(file *ast.File) bool {
 	})
 }
 
-// inVirtualTime reports whether a declaration, of a file that may import a bubble, is not judged.
-func (f *folder) inVirtualTime(decl ast.Decl, bubble bool) bool {
-	fn, ok := decl.(*ast.FuncDecl)
-	if !ok {
-		return false
-	}
-	isRoot := slices.ContainsFunc([]string{"Test", "Fuzz", "Benchmark", "init"}, func(prefix string) bool { return strings.HasPrefix(fn.Name.Name, prefix) })
-	return strings.HasPrefix(fn.Name.Name, "Example") || bubble && !isRoot || f.takesWorld(fn.Recv) || f.takesWorld(fn.Type.Params)
+func isRoot(name string) bool {
+	return slices.ContainsFunc([]string{"Test", "Fuzz", "Benchmark", "init"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// takesWorld reports whether a parameter has a type that is for virtual time, or embeds one.
+// calls reports whether a function calls another one.
+func calls(fn *ast.FuncDecl, called string) (does bool) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		e, ok := n.(ast.Expr)
+		does = does || ok && isCall(e, called)
+		return true
+	})
+	return does
+}
+
+// findRunners notes the functions that pass a parameter of theirs on to a runner. It reports whether
+// there was a new one.
+func (f *folder) findRunners() (changed bool) {
+	for _, file := range f.tests {
+		for _, decl := range file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || f.runners[fn.Name.Name] {
+				continue
+			}
+			for _, param := range fn.Type.Params.List {
+				if f.passesOn(fn, param.Names) {
+					f.runners[fn.Name.Name], changed = true, true
+				}
+			}
+		}
+	}
+	return changed
+}
+
+// passesOn reports whether a function mentions one of the names in an argument of a runner.
+func (f *folder) passesOn(fn *ast.FuncDecl, names []*ast.Ident) (does bool) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && f.isRunner(call) {
+			for _, arg := range call.Args {
+				ast.Inspect(arg, func(n ast.Node) bool {
+					id, ok := n.(*ast.Ident)
+					does = does || ok && slices.ContainsFunc(names, func(param *ast.Ident) bool { return param.Name == id.Name })
+					return true
+				})
+			}
+		}
+		return true
+	})
+	return does
+}
+
+func (f *folder) isRunner(call *ast.CallExpr) bool {
+	called := name(call.Fun)
+	return f.runners[called] || slices.Contains(bubbles, called)
+}
+
+// takesWorld reports whether a parameter has a type of virtual time, or one that embeds it.
 func (f *folder) takesWorld(params *ast.FieldList) bool {
 	return params != nil && slices.ContainsFunc(params.List, func(field *ast.Field) bool { return f.isWorld(field.Type) })
 }
@@ -181,12 +252,13 @@ func (f *folder) takesWorld(params *ast.FieldList) bool {
 func (f *folder) isWorld(e ast.Expr) bool {
 	t := strings.TrimPrefix(name(e), "*")
 	of := f.structs[t]
-	return f.virtual[t] || t == "bubble.World" || t == "simtest.World" ||
+	return f.worlds[t] || t == "bubble.World" || t == "simtest.World" ||
 		of != nil && slices.ContainsFunc(of.Fields.List, func(field *ast.Field) bool { return field.Names == nil && f.isWorld(field.Type) })
 }
 
-// report returns a line for each call in a declaration that waits for a wall clock.
-func (f *folder) report(decl ast.Decl) (found []string) {
+// report returns a line for each call in a declaration that waits for a wall clock, and the names that
+// it mentions in real time.
+func (f *folder) report(decl ast.Decl) (found, mentioned []string) {
 	var loops []ast.Node
 	ast.Inspect(decl, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -195,9 +267,12 @@ func (f *folder) report(decl ast.Decl) (found []string) {
 				return false
 			}
 		case *ast.CallExpr:
-			if called := name(n.Fun); f.virtual[called] || slices.Contains(bubbles, called) {
+			if f.isRunner(n) {
+				mentioned = append(mentioned, name(n.Fun))
 				return false
 			}
+		case *ast.Ident:
+			mentioned = append(mentioned, n.Name)
 		case *ast.ForStmt, *ast.RangeStmt:
 			loops = append(loops, n)
 		case nil:
@@ -209,7 +284,7 @@ func (f *folder) report(decl ast.Decl) (found []string) {
 		}
 		return true
 	})
-	return found
+	return found, mentioned
 }
 
 // name returns the text of an identifier, a selector of one, or a pointer to these, else "".

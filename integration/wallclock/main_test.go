@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestCheck: the calls that are reported in the files of testdata are those in lines that end with
-// "// want", or with a marker that has no reason.
+// TestCheck: the calls that are reported in the files of testdata, also in helpers of tests, are those in
+// lines that end with "// want", or with a marker that has no reason.
 func TestCheck(t *testing.T) {
 	var want []string
-	for _, path := range []string{"testdata/virtual_test.go", "testdata/waits_test.go"} {
+	for _, path := range []string{"testdata/support.go", "testdata/virtual_test.go", "testdata/waits_test.go"} {
 		source, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

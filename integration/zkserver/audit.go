@@ -126,6 +126,7 @@ func auditLogs(mayDiverge bool, dirs ...string) error {
 // mayDiverge reports whether the servers are an ensemble with a version that may diverge; see
 // [Version.MayDiverge]. It is false if no server answers.
 func mayDiverge(servers []*Server) bool {
+	// wall clock: a server that was paused or stopped does not answer
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	return len(servers) > 1 && slices.ContainsFunc(servers, func(s *Server) bool {

@@ -18,6 +18,15 @@ func run(t *testing.T, f func()) {
 
 func pause() { time.Sleep(time.Second) }
 
+func settle() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+func rest() {
+	time.Sleep(time.Second) // want
+}
+
 func TestBoth(t *testing.T) {
 	simulate(t, func(*world) { time.Sleep(time.Second) })
 	synctest.Test(t, func(*testing.T) { time.Sleep(time.Second) })
@@ -26,4 +35,7 @@ func TestBoth(t *testing.T) {
 		time.Sleep(time.Second) // want
 	})
 	time.Sleep(time.Second) // want
+	for _, wait := range []func(){rest, settle} {
+		wait()
+	}
 }
