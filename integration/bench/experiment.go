@@ -111,7 +111,7 @@ func mutexes(s size) []*experiment {
 	}
 	return append(list,
 		keep(s.holds, s.keep, s.rounds,
-			bar{Figure: 0, Limit: 1250, Counted: s.holds >= 10_000}, bar{Figure: 1, Limit: 0, Counted: s.holds >= 10_000}, bar{Figure: 2, Least: true, Limit: 50, Counted: true}),
+			bar{Figure: 0, Limit: 850, Counted: s.holds >= 10_000}, bar{Figure: 1, Limit: 0, Counted: s.holds >= 10_000}, bar{Figure: 2, Least: true, Limit: 50, Counted: true}),
 		keepBusy(s.holds, s.keep/2, s.rounds, bar{Figure: 2, Least: true, Limit: 0.5}),
 		closeHolding(s.holds, bar{Figure: 2, Limit: 0.05, Counted: true}),
 		tryLock(bar{Figure: 1, Limit: 3, Counted: true}, bar{Figure: 2, Limit: 0, Counted: true}),
