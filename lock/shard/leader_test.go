@@ -215,3 +215,29 @@ func TestDeadLastCandidate(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadLastCandidateOfAnotherClock: the last candidate has died before ZooKeeper's leader changed to a
+// server whose clock is an hour behind, so by that clock, and to a leader of the group with a new session, it
+// is alive for an hour. The one ahead of it, which only it would purge, dies: its shards have a new owner soon.
+func TestDeadLastCandidateOfAnotherClock(t *testing.T) {
+	simulate(t, 6, func(w *world) {
+		for _, label := range []string{"a", "b", "c"} {
+			w.start(w.dial(label), w.work(label))
+			time.Sleep(time.Second)
+		}
+		w.mustOwn(20*time.Second, "map[a:2 b:2 c:2]")
+		iferr.Fatal(t, w.Partition("c"))
+		w.mustOwn(time.Minute, "map[a:3 b:3]")
+		for _, server := range w.Servers() {
+			if server != w.Leader() {
+				iferr.Fatal(t, w.SetClock(server, -time.Hour))
+			}
+		}
+		w.StopLeader()
+		time.Sleep(ttl) // all who live have renewed their leases
+		w.ExpireLabel("a")
+		time.Sleep(time.Second)
+		iferr.Fatal(t, w.Partition("b"))
+		w.mustOwn(ttl+grace+ttl/3+3*time.Second, "map[a:6]")
+	})
+}
