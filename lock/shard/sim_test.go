@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/shard"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 const (
@@ -48,7 +50,7 @@ func TestShards(t *testing.T) {
 			t.Parallel()
 			bubble.Run(t, locktest.Options{Members: 3, ElectionTime: 300 * time.Millisecond, Seed: seed}, 5*time.Minute, func(b *bubble.World) {
 				random := rand.New(rand.NewPCG(seed, 0))
-				h := &history{world: newWorld(b, 1+random.IntN(20)), random: random, alive: map[string]*process{}}
+				h := &history{world: newWorld(b, 1+random.IntN(20)), random: random, alive: map[string]*process{}, litter: map[string]bool{}}
 				h.run()
 			})
 		})
@@ -63,12 +65,13 @@ type history struct {
 	number int                 // of processes until now
 	mended time.Time           // when the last fault ended
 	dead   map[string]bool     // processes that were killed: what their goroutines do does not count
-	litter bool                // a process has left while it could not reach ZooKeeper: its nodes stay
+	litter map[string]bool     // owners of entries that stay: processes that could not reach ZooKeeper at their end
 }
 
 // process is a replica: a client that runs a member.
 type process struct {
 	label  string
+	owner  string // of its locks
 	client *lock.Client
 	weight int
 	cancel context.CancelFunc
@@ -108,23 +111,42 @@ func (h *history) run() {
 	for _, p := range h.alive {
 		<-p.ended
 	}
-	if len(h.dead) == 0 && !h.litter { // the reaper deletes the ancestor, and what dead processes leave
-		h.Until("nothing is left", func() bool { return len(h.Dump("/locks/"+group)) <= 1 })
+	h.Until("nothing is left", h.clean)
+}
+
+// clean reports whether the reaper has nothing to delete but the group's ancestor, and the locks that still have
+// an entry of a process that could not reach ZooKeeper at its end.
+func (h *history) clean() bool {
+	nodes, stays := h.Dump("/locks/"+group), map[string]bool{}
+	excused := func(n locktest.Node) bool {
+		r, err := znode.DecodeRecord(n.Data)
+		return err == nil && h.litter[r.Owner]
 	}
+	for _, n := range nodes {
+		if excused(n) {
+			stays[path.Dir(n.Path)] = true
+		}
+	}
+	return !slices.ContainsFunc(nodes[min(1, len(nodes)):], func(n locktest.Node) bool {
+		if _, entry := znode.Parse(path.Base(n.Path)); entry {
+			return !excused(n)
+		}
+		return !stays[n.Path] && !stays[path.Dir(n.Path)] // a lock, or its anchor
+	})
 }
 
 // join starts a process, of a new host if host is "".
 func (h *history) join(host string) *process {
 	h.number++
 	h.tell("p%d joins as %q", h.number, host)
-	p := &process{label: fmt.Sprint("p", h.number), weight: 1, ended: make(chan any, 1)}
+	p := &process{label: fmt.Sprint("p", h.number), owner: host, weight: 1, ended: make(chan any, 1)}
 	if h.chance(20) {
 		p.weight = 1 + h.random.IntN(3)
 	}
 	if host == "" {
-		host = p.label
+		p.owner = p.label
 	}
-	p.client = h.dial(p.label, lock.WithTTL(simTTL), lock.WithGrace(simGrace), lock.WithOwner(host))
+	p.client = h.dial(p.label, lock.WithTTL(simTTL), lock.WithGrace(simGrace), lock.WithOwner(p.owner))
 	ctx, cancel := context.WithCancel(h.Ctx)
 	p.cancel = cancel
 	h.Cleanup(cancel)
@@ -201,7 +223,7 @@ func (h *history) some() *process {
 func (h *history) leave(p *process) {
 	p.cancel()
 	delete(h.alive, p.label)
-	h.litter = h.litter || p.away
+	h.litter[p.owner] = p.away
 	h.tell("%s leaves", p.label)
 }
 
@@ -209,6 +231,7 @@ func (h *history) leave(p *process) {
 func (h *history) kill(p *process) {
 	iferr.Fatal(h, h.Partition(p.label))
 	delete(h.alive, p.label)
+	h.litter[p.owner] = true
 	h.tell("%s is killed", p.label)
 	h.mu.Lock()
 	if h.dead == nil {
