@@ -55,7 +55,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 		e.left()
 	case !e.By.Known():
 		e.Reason = byUnknown
-		if m.sessions[c.session] == nil || c.unseen { // its client's session has ended, or is not known
+		if m.sessions[c.session] == nil { // its client's session has ended, or is not known
 			e.Kind, e.Reason = Ended, byEither
 		}
 		m.nameless[m.txn.Session] = Client{}
