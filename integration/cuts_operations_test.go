@@ -232,6 +232,7 @@ func purge(c *cut) {
 func (c *cut) bury(name string, orphanAfter time.Duration) {
 	const ttl = 10 * time.Millisecond
 	c.unlock(c.lock(c.peer, name)) // creates the root and the ancestors
+	c.gone(c.root + "/" + name)
 	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	for c.dead = 0; c.dead < 2; c.dead++ {
 		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}

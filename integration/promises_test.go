@@ -266,12 +266,13 @@ func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 
 // TestParentDeletedUnderContenders: while a client deletes every parent that it finds empty, with
 // its anchor, and a reaper runs, no two contenders hold one of three locks at once, and each lock
-// is taken at least 50 times.
+// is taken at least 50 times. Two of the clients share a borrowed connection.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
 	const contenders, span = 32, 10 * time.Second
-	clients := []*lock.Client{b.client(), b.client(), b.client(), b.client()}
+	shared := b.connect()
+	clients := []*lock.Client{b.client(), b.client(), b.borrower(shared), b.borrower(shared)}
 	rooms := map[string]*room{"a": {}, "b/c": {}, "b/c/d": {}}
 	ctx, cancel := context.WithCancel(b.ctx)
 	var wg sync.WaitGroup
@@ -329,6 +330,19 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 		})
 	})
 	b.wipe()
+}
+
+// borrower returns a client of the bench's root on a borrowed connection.
+func (b *bench) borrower(z *zk.Conn) *lock.Client {
+	b.Helper()
+	c, err := lock.New(z, lock.WithRoot(b.root), lock.WithTTL(long), lock.WithGrace(grace))
+	iferr.Fatal(b, err)
+	b.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			b.Errorf("close: %v", err)
+		}
+	})
+	return c
 }
 
 // deleteEmpty deletes a node that has no children or only its anchor, together with the anchor.

@@ -66,66 +66,6 @@ func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.
 	b.Logf("%d sessions were ended", expired.Load())
 }
 
-// TestReadersAndWritersWhileSessionsEnd: while sessions end, a writer never holds the lock together
-// with another client. Some writers continue as readers.
-func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
-	b := onShared(t)
-	const alone = 1000
-	h := hall{room: alone}
-	var together atomic.Int64
-	enough := func() bool { return together.Load() > 0 && h.entered.Load() >= 50 }
-	b.busy(enough, func(ctx context.Context, c *lock.Client, r *rand.Rand) error {
-		rw := c.RWMutex("pages")
-		if r.IntN(4) > 0 {
-			return rw.RDo(ctx, func(context.Context) error {
-				leave := h.enter(t, 1)
-				defer leave()
-				time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
-				if h.inside.Load() > 1 {
-					together.Add(1)
-				}
-				return nil
-			})
-		}
-		hold, err := rw.Lock(ctx)
-		if err != nil {
-			return err
-		}
-		leave := h.enter(t, alone)
-		time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
-		leave()
-		if r.IntN(2) == 0 {
-			leave := h.enter(t, 1)
-			err = rw.Downgrade(b.ctx, hold)
-			leave()
-			if err != nil {
-				return err
-			}
-		}
-		return hold.Unlock()
-	})
-	t.Logf("%d were inside, %d of them saw other readers", h.entered.Load(), together.Load())
-}
-
-// TestPermitsWhileSessionsEnd: while sessions end, the holders never have more permits than the
-// semaphore, whatever number each holder requests.
-func TestPermitsWhileSessionsEnd(t *testing.T) {
-	b := onShared(t)
-	const n = 4
-	h := hall{room: n}
-	enough := func() bool { return h.entered.Load() >= 50 }
-	b.busy(enough, func(ctx context.Context, c *lock.Client, r *rand.Rand) error {
-		ask := 1 + r.IntN(3)
-		return c.Semaphore("slots", n).Do(ctx, ask, func(context.Context) error {
-			leave := h.enter(t, int64(ask))
-			defer leave()
-			time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond) // wall clock: random pauses
-			return nil
-		})
-	})
-	t.Logf("%d were inside", h.entered.Load())
-}
-
 // TestLeadersWhileSessionsEnd: while sessions end, candidates of several priorities lead one at a
 // time. Observers see tokens in order, with the values of the leaders.
 func TestLeadersWhileSessionsEnd(t *testing.T) {

@@ -1,11 +1,15 @@
-// The number of requests and transactions of operations on a mutex; and WithBarging: waiting without an
-// entry in the queue.
+// The number of requests and transactions of operations on a mutex; WithBarging: waiting without an
+// entry in the queue; and what each of many waiters costs.
 
 package lock_test
 
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,4 +198,122 @@ func TestBargingBehindADeadWaiter(t *testing.T) {
 		w.unlock(h)
 		w.unlock(w.await(ch).hold)
 	})
+}
+
+// crowd is a kind of many waiters for one lock. weight is the part of the lock's room that the i-th one
+// takes.
+type crowd struct {
+	room   int
+	weight func(i int) int
+	take   func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (unlocker, error)
+	hold   time.Duration
+	shares bool // waiters of a client may share an entry
+	lists  int  // number of times that a waiter lists all contenders
+}
+
+// TestManyWaiters: very many waiters of one lock, of each kind, get it, as many at once as may. The
+// traffic for each does not grow with their number, except for the names in lists by readers, writers
+// and waiters for permits. HOLDFAST_WAITERS is the number, 200 by default; the library is meant for
+// 10,000.
+//
+// With barging, one waiter of each client watches the last entry in the way, and tries when that
+// entry is deleted. So the cost of each handoff grows with the clients, and not with the waiters.
+func TestManyWaiters(t *testing.T) {
+	n := 200
+	if text := os.Getenv("HOLDFAST_WAITERS"); text != "" {
+		var err error
+		n, err = strconv.Atoi(text)
+		mustBeTrue(t, err == nil && n >= 10, "HOLDFAST_WAITERS=%q: must be a number of 10 at least", text)
+	}
+	const everybody, bytesOfName = 1 << 30, 50 // room for any number of readers; the bytes of a child in a list
+	const noted = 15 * time.Millisecond        // a hold in which a client records its grant: the next waiter lists nothing
+	one := func(int) int { return 1 }
+	write := func(int) int { return everybody }
+	fourthWrites := func(i int) int { return []int{1, everybody}[i%4/3] }
+	mutex := func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (unlocker, error) {
+		return c.Mutex("x", opts...).Lock(ctx)
+	}
+	barge := func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (unlocker, error) {
+		return c.Mutex("x", opts...).WithBarging().Lock(ctx)
+	}
+	several := func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (unlocker, error) {
+		return c.All([]string{"x", "y", "z"}, opts...).Lock(ctx)
+	}
+	pages := func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (unlocker, error) {
+		if weight == 1 {
+			return c.RWMutex("x", opts...).RLock(ctx)
+		}
+		return c.RWMutex("x", opts...).Lock(ctx)
+	}
+	slots := func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (unlocker, error) {
+		return c.Semaphore("x", 4, opts...).Acquire(ctx, weight)
+	}
+	for name, kind := range map[string]crowd{
+		"mutex":                          {1, one, mutex, noted, false, 0},
+		"barging":                        {1, one, barge, 0, true, 0},
+		"several mutexes":                {1, one, several, noted, false, 0},
+		"writers":                        {everybody, write, pages, noted, false, 1},
+		"readers and writers":            {everybody, fourthWrites, pages, noted, false, 1},
+		"readers and writers that share": {everybody, fourthWrites, pages, time.Millisecond, true, 0},
+		"permits":                        {4, one, slots, noted, false, 1},
+		"several permits":                {4, func(i int) int { return 1 + i%4 }, slots, noted, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var few, many int64
+			subtest(t, "few", locktest.Options{}, func(w *world) { few = kind.queueUp(w, n/10) })
+			subtest(t, "many", locktest.Options{}, func(w *world) { many = kind.queueUp(w, n) })
+			t.Cleanup(func() { atMost(t, "bytes for each waiter", many, few*3/2+int64(kind.lists*n*bytesOfName)) })
+		})
+	}
+}
+
+// queueUp queues n waiters behind a holder. Then the holder unlocks, and each waiter takes its turn.
+// It returns the number of bytes on the wire for each waiter.
+func (kind crowd) queueUp(w *world, n int) int64 {
+	const clients = 10
+	long := lock.WithPolicies(policies{TTL: time.Hour, Grace: grace, LocalWindow: window})
+	var all []*lock.Client
+	for i := range clients {
+		all = append(all, w.dial(fmt.Sprint(i), long))
+	}
+	bytes := func() (sum int64) {
+		for i := range clients {
+			c := w.Requests()[fmt.Sprint(i)]
+			sum += c.BytesFromClient + c.BytesToClient
+		}
+		return sum
+	}
+	first, err := kind.take(w.ctx, w.dial("first", long), kind.room)
+	w.ok(err)
+	before := bytes()
+	var inside, entered atomic.Int64
+	var waiters sync.WaitGroup
+	for i := range n {
+		waiters.Go(func() {
+			weight := kind.weight(i)
+			var own []lock.LockOption
+			if !kind.shares { // requests with different metadata have entries of their own
+				own = append(own, lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(i)}))
+			}
+			h, err := kind.take(w.ctx, all[i%clients], weight, own...)
+			w.ok(err)
+			atMost(w, "inside", inside.Add(int64(weight)), int64(kind.room))
+			entered.Add(1)
+			time.Sleep(kind.hold)
+			inside.Add(int64(-weight))
+			w.ok(h.Unlock())
+		})
+	}
+	w.until("all wait", func() bool {
+		waiting := 0
+		for _, c := range all {
+			waiting += c.Stats().Waiters
+		}
+		return waiting >= n
+	})
+	settle()
+	w.ok(first.Unlock())
+	waiters.Wait()
+	equal(w, "were in", entered.Load(), int64(n))
+	return (bytes() - before) / int64(n)
 }
