@@ -2,12 +2,9 @@ package history
 
 import (
 	"fmt"
-	"testing"
-	"time"
 
 	"github.com/holdfast-io/holdfast/lock/history/internal/tape"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // play gives the log to a Machine, and returns the Machine and its events.
@@ -71,34 +68,4 @@ func briefs(events []Event) (all []string) {
 		all = append(all, brief(e))
 	}
 	return all
-}
-
-// BenchmarkApply follows renewals of a thousand holds, and handoffs of a contended lock.
-func BenchmarkApply(b *testing.B) {
-	l := tape.New()
-	for i := range 1000 {
-		l.Take(int64(i+1), fmt.Sprintf("held/%d", i), fmt.Sprintf("client-%d", i))
-	}
-	l.Take(5001, "busy", "x").Join(5002, "busy", "y", 1)
-	size := 0
-	granted := func(r *znode.Record) { r.AcquiredAt = tape.Epoch0.UnixMilli() }
-	for i := range 20_000 {
-		l.After(5*time.Millisecond).Renew(int64(i%1000+1), fmt.Sprintf("held/%d", i%1000), fmt.Sprintf("client-%d", i%1000), 0, granted)
-	}
-	for i := range int32(1000) {
-		l.After(time.Millisecond).Do(int64(5001+i%2), append(tape.Delete(tape.Entry("busy", i)), tape.Create(tape.Entry("busy", i+2), l.Record("x")), tape.Set(tape.Lock("busy"), tape.Parent(znode.Mutex)))...)
-	}
-	for _, t := range l.Txns {
-		size += 100
-		for _, op := range t.Ops {
-			size += len(op.Path) + len(op.Data) + 60
-		}
-	}
-	b.SetBytes(int64(size))
-	for b.Loop() {
-		m := New(Options{Root: "/locks"}, func(Event) {})
-		for i := range l.Txns {
-			m.Apply(&l.Txns[i])
-		}
-	}
 }

@@ -21,7 +21,6 @@ import (
 // states returns the nodes after each of the first transactions.
 func states(log []txnlog.Txn) (all []map[string]txnlog.Node) {
 	state := txnlog.NewState()
-	log = cloned(log)
 	for i := 0; ; i++ {
 		now := map[string]txnlog.Node{}
 		for n := range state.Nodes() {
@@ -91,7 +90,6 @@ func holders(begin int64, nodes []txnlog.Node, log []txnlog.Txn, at []history.As
 	if err := m.Begin(begin, txnlog.Exact(begin, seq(nodes), txns(log), m.Keep)); err != nil {
 		panic(err)
 	}
-	log = cloned(log)
 	for i := range log {
 		m.Apply(&log[i])
 	}

@@ -206,15 +206,6 @@ func judged(log []txnlog.Txn, initial []txnlog.Node, o audit.Options) *audit.Rep
 	return a.Report()
 }
 
-// cloned returns a copy of a log whose operations may be changed.
-func cloned(log []txnlog.Txn) []txnlog.Txn {
-	log = slices.Clone(log)
-	for i := range log {
-		log[i].Ops = slices.Clone(log[i].Ops)
-	}
-	return log
-}
-
 func TestRealLog(t *testing.T) {
 	r := judged(play(t), []txnlog.Node{}, audit.Options{Grace: grace})
 	for _, v := range r.Violations {

@@ -105,16 +105,3 @@ func TestKeep(t *testing.T) {
 		}
 	}
 }
-
-// TestStop: an iteration can end early, and the log can be read again.
-func TestStop(t *testing.T) {
-	l := mustOpen(t, write(t, map[string][]byte{"log.1": file(run(0, 1, 30, "data")...), "log.2": nil}))
-	for range 2 {
-		n := 0
-		for range l.Txns(Range{}) {
-			if n++; n == 5 {
-				break
-			}
-		}
-	}
-}
