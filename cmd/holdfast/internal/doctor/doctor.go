@@ -117,6 +117,7 @@ const (
 	fewTxns    = 400_000_000      // transactions left, a good four days at 1,000 a second
 	smallHeap  = 200 << 20        // bytes, for some ten thousand locks
 	named      = 3                // number of nodes that a finding names
+	mostACLs   = 1000             // number of nodes whose ACLs are read
 )
 
 // configuration makes the checks that need no server.

@@ -171,6 +171,12 @@ func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
 	})
 }
 
+// credentials gives the patient's configuration a user.
+func (p *patient) credentials() {
+	p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
+	p.config.ZooKeeper.Auth = &config.Auth{Scheme: "digest", User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
+}
+
 // settings replaces the patient's configuration, except its servers.
 func (p *patient) settings(text string) {
 	p.Helper()
@@ -233,7 +239,8 @@ var plants = []struct {
 		p.setACL("/locks", zk.WorldACL(zk.PermRead))
 	}},
 	{"servers-even", "4 servers", "odd number", locktest.Options{Members: 4}, func(*patient) {}},
-	{"incomplete", "looking at the root: ", "again", locktest.Options{}, func(p *patient) {
+	{"incomplete", "looking at the holders: ", "again", locktest.Options{}, func(p *patient) {
+		p.credentials()
 		p.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Op == "getACL" {
 				return locktest.Fault{Code: -6}
@@ -306,10 +313,15 @@ var plants = []struct {
 			return locktest.Fault{}
 		})
 	}},
-	{"acl-open", "any client", "Restrict the root", locktest.Options{}, func(p *patient) {
-		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
-		p.config.ZooKeeper.Auth = &config.Auth{Scheme: "digest", User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
+	{"acl-open", "any client may change 1 of 1 node looked at: /locks", "Restrict the root", locktest.Options{}, (*patient).credentials},
+	{"acl-open", "any client may change 2 of 4 nodes looked at: /locks/orders, /locks/orders/9f86d081884c7d65-lock-0000000000", "without the credentials", locktest.Options{}, func(p *patient) {
+		p.credentials()
+		ours := zk.DigestACL(zk.PermAll, "holdfast", "secret")
+		p.create(`/locks/orders {"holdfast":2,"kind":"mutex"}`, `/locks/stock {"holdfast":2,"kind":"mutex"}`, "/locks/orders/9f86d081884c7d65-lock-0000000000")
+		p.setACL("/locks/stock", ours)
+		p.setACL("/locks", ours)
 	}},
+	{"acl-open-above", "1 node above the root: /", "administrator", locktest.Options{}, (*patient).credentials},
 	{"unreadable", "/locks/secret", "read and delete", locktest.Options{}, func(p *patient) {
 		p.create("/locks/secret " + dir)
 		p.setACL("/locks/secret", zk.DigestACL(zk.PermAll, "root", "secret"))
@@ -412,6 +424,50 @@ func TestManyNodesLeftBehind(t *testing.T) {
 			t.Errorf("asked %d times: %+v", asked.Load(), r.Findings)
 		}
 	})
+}
+
+// TestACLsOfManyNodes: of many nodes the doctor reads the ACLs of mostACLs, the root's among them, and says
+// so.
+func TestACLsOfManyNodes(t *testing.T) {
+	admit(t, locktest.Options{}, func(p *patient) {
+		p.credentials()
+		p.create("/locks " + dir)
+		for i := range mostACLs {
+			p.create(fmt.Sprintf("/locks/%d %s", i, dir))
+		}
+		var read atomic.Int64
+		p.Intercept(func(q locktest.Request) (f locktest.Fault) {
+			if q.Op == "getACL" && q.Paths[0] != "/" {
+				read.Add(1)
+			}
+			return f
+		})
+		r := p.examine()
+		p.Intercept(nil)
+		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.ID == "acl-open" })
+		const want = "any client may change 1000 of 1000 nodes looked at, the root and others chosen at random from 1001: /locks, "
+		if i < 0 || read.Load() != mostACLs || !strings.Contains(r.Findings[i].What, want) {
+			t.Fatalf("%d read; %d: %.500v", read.Load(), i, r.Findings)
+		}
+	})
+}
+
+// TestLetsAllChange: only an ACL of the scheme world lets any client change a node, and one to read does not.
+func TestLetsAllChange(t *testing.T) {
+	for _, c := range []struct {
+		acl  zk.ACL
+		want bool
+	}{
+		{zk.ACL{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}, true},
+		{zk.ACL{Perms: zk.PermRead | zk.PermAdmin, Scheme: "world", ID: "anyone"}, true},
+		{zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}, false},
+		{zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "holdfast"}, false},
+		{zk.ACL{Perms: zk.PermAll, Scheme: "x509", ID: "CN=svc"}, false},
+	} {
+		if got := letsAllChange(c.acl); got != c.want {
+			t.Errorf("%+v: %v", c.acl, got)
+		}
+	}
 }
 
 // TestHealthy: on a healthy ensemble the doctor makes all checks, has no finding, and leaves no node.

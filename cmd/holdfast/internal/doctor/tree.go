@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -24,11 +25,11 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// root checks the node above all locks, and its ACL.
+// root checks the node above all locks.
 func (e *exam) root(ctx context.Context) error {
 	root := e.tree.Root()
 	data, stat, err := e.tree.Get(ctx, root)
-	e.fine("root-missing", "root-foreign", "acl-denied", "acl-open")
+	e.fine("root-missing", "root-foreign", "acl-denied")
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		e.add("root-missing", "there is no node %s", root)
@@ -50,16 +51,7 @@ func (e *exam) root(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	acl, err := e.tree.ACL(ctx, root)
-	if errors.Is(err, zk.ErrNoAuth) {
-		return nil // this user may not read the ACL
-	}
-	for _, a := range acl {
-		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 && (e.Config.ZooKeeper.Auth != nil || e.Config.ZooKeeper.SASL != nil) {
-			e.add("acl-open", "zookeeper.auth or zookeeper.sasl names a user, and any client may change %s", root)
-		}
-	}
-	return err
+	return nil
 }
 
 // overQuota reports whether a server has refused a request because of a quota. go-zookeeper has no error
@@ -140,6 +132,86 @@ func (e *exam) addNodes(id string, nodes []string, what string, args ...any) {
 	e.Findings = append(e.Findings, f)
 }
 
+// access looks for nodes that any client may change although there are credentials: the nodes above the
+// root, and the root, the locks and their entries; of more than mostACLs, that many.
+func (e *exam) access(ctx context.Context, l list.Listing) error {
+	e.fine("acl-open", "acl-open-above")
+	if e.Config.ZooKeeper.Auth == nil && e.Config.ZooKeeper.SASL == nil {
+		return nil
+	}
+	var above []string
+	for node := l.Root; node != "/"; {
+		node = path.Dir(node)
+		above = append(above, node)
+	}
+	open, err := e.open(ctx, above)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		e.addNodes("acl-open-above", open, "zookeeper.auth or zookeeper.sasl names a user, and any client may change %s above the root", text.Count(len(open), "node", "nodes"))
+	}
+	nodes := []string{l.Root}
+	if _, _, err := e.tree.Get(ctx, e.tree.Path(znode.Inbox)); err == nil {
+		nodes = append(nodes, e.tree.Path(znode.Inbox))
+	}
+	for _, s := range l.Nodes {
+		nodes = append(nodes, e.tree.Path(s.Name))
+		for _, c := range s.Contenders {
+			nodes = append(nodes, c.Path)
+		}
+	}
+	looked := fmt.Sprintf("of %s looked at", text.Count(len(nodes), "node", "nodes"))
+	if len(nodes) > mostACLs {
+		looked = fmt.Sprintf("of %d nodes looked at, the root and others chosen at random from %d", mostACLs, len(nodes))
+		rest := nodes[1:]
+		rand.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+		nodes = nodes[:mostACLs]
+		slices.Sort(nodes)
+	}
+	open, err = e.open(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		e.addNodes("acl-open", open, "zookeeper.auth or zookeeper.sasl names a user, and any client may change %d %s", len(open), looked)
+	} else {
+		e.tell("no client without credentials may change any %s", looked)
+	}
+	return nil
+}
+
+// open returns those of the nodes that any client may change. It skips nodes that are gone, and nodes whose
+// ACL this user may not read.
+func (e *exam) open(ctx context.Context, nodes []string) (open []string, err error) {
+	acls, errs := make([][]zk.ACL, len(nodes)), make([]error, len(nodes))
+	var reading sync.WaitGroup
+	slots := make(chan struct{}, reaper.DefaultConcurrency)
+	for i, node := range nodes {
+		slots <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-slots }()
+			acls[i], errs[i] = e.tree.ACL(ctx, node)
+		})
+	}
+	reading.Wait()
+	for i, node := range nodes {
+		switch err := errs[i]; {
+		case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrNoNode):
+		case err != nil:
+			return nil, err
+		case slices.ContainsFunc(acls[i], letsAllChange):
+			open = append(open, node)
+		}
+	}
+	return open, nil
+}
+
+// letsAllChange reports whether a lets any client change a node, whatever its user.
+func letsAllChange(a zk.ACL) bool {
+	return a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0
+}
+
 // undeletable returns the nodes that an ACL does not let this user delete. It deletes nothing: it asks
 // for a version that no node has, and the server looks at the ACL first. That is the ACL of the node
 // above, so undeletable asks once for all nodes below the same one.
@@ -195,10 +267,14 @@ func (e *exam) reaper(ctx context.Context) error {
 	return err
 }
 
-// holders looks for entries with a longer TTL than their policies permit.
+// holders looks for entries with a longer TTL than their policies permit, for entries that never go, and
+// for nodes that any client may change.
 func (e *exam) holders(ctx context.Context) error {
 	l, err := list.Read(ctx, e.tree, "", new(list.Progress))
 	if err != nil {
+		return err
+	}
+	if err := e.access(ctx, l); err != nil {
 		return err
 	}
 	e.fine("ttl-over-max", "foreign-stuck")
