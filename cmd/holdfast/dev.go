@@ -89,7 +89,7 @@ Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 func listenDev(listen string, members int) ([]net.Listener, error) {
 	address, err := config.ParseListen(listen)
 	if err != nil {
-		return nil, app.Usage("--listen %q: %w", listen, err)
+		return nil, app.Usage("--listen %q: must be a port or host:port on loopback, such as 2181 or 127.0.0.1:2181", listen)
 	}
 	host, port, _ := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {

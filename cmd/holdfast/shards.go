@@ -53,7 +53,7 @@ Exit status: 1 if there is no such group, or something could not be read.`,
 				}{groups}
 				return errors.Join(out.print(cmd, document, func(w io.Writer, colour bool) error {
 					if len(args) == 0 {
-						return printGroups(w, groups, tree.Estimate(), fast, colour)
+						return printGroups(w, tree.Root(), groups, tree.Estimate(), fast, colour)
 					}
 					return printGroup(w, groups[0], tree.Estimate(), fast, colour)
 				}), err)
@@ -102,10 +102,10 @@ func readGroups(cmd *cobra.Command, locks *lock.Client, tree admin.Tree, names [
 	return groups, unread(l)
 }
 
-// printGroups prints a line for each group.
-func printGroups(w io.Writer, groups []shard.Status, now admin.Time, fast, colour bool) error {
+// printGroups prints a line for each group below root.
+func printGroups(w io.Writer, root string, groups []shard.Status, now admin.Time, fast, colour bool) error {
 	if len(groups) == 0 {
-		_, err := fmt.Fprintln(w, "no groups of shards")
+		_, err := fmt.Fprintln(w, "no groups of shards below", root)
 		return err
 	}
 	table := text.Table{Widest: []int{40}, Colour: colour}

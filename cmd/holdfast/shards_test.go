@@ -32,9 +32,9 @@ func TestPrintShards(t *testing.T) {
 	leaderless := shard.Status{Group: "other", Number: 1, Shards: []shard.Shard{{Owner: "cccccccc"}}}
 	var got bytes.Buffer
 	for _, print := range []func() error{
-		func() error { return printGroups(&got, []shard.Status{s, leaderless}, at, false, false) },
-		func() error { return printGroups(&got, []shard.Status{s}, at, true, false) },
-		func() error { return printGroups(&got, nil, at, false, false) },
+		func() error { return printGroups(&got, "/locks", []shard.Status{s, leaderless}, at, false, false) },
+		func() error { return printGroups(&got, "/locks", []shard.Status{s}, at, true, false) },
+		func() error { return printGroups(&got, "/locks", nil, at, false, false) },
 		func() error { return printGroup(&got, s, at, false, false) },
 		func() error { return printGroup(&got, leaderless, at, false, false) },
 		func() error { return printGroup(&got, s, admin.Time{}, true, false) },
@@ -58,7 +58,7 @@ func (a acquired) Observe(_ context.Context, e lock.Event) {
 func TestShards(t *testing.T) {
 	taken := make(acquired, 100)
 	_, locks := served(t, lock.WithOwner("shop"), lock.WithObserver(taken))
-	if out, errs, status := holdfast(t, "shards"); status != 0 || out != "no groups of shards\n" {
+	if out, errs, status := holdfast(t, "shards"); status != 0 || out != "no groups of shards below /locks\n" {
 		t.Errorf("without groups: status %d, %s%s", status, out, errs)
 	}
 	if _, errs, status := holdfast(t, "shards", "orders/partitions"); status != 1 || !strings.Contains(errs, `group "orders/partitions" has neither members`) {
@@ -95,7 +95,7 @@ func TestShardsOfAnIncompleteListing(t *testing.T) {
 	served(t)
 	create(t, "/locks", "", 0, zk.WorldACL(zk.PermAll))
 	create(t, "/locks/secret", "", 0, zk.DigestACL(zk.PermAll, "other", "password"))
-	for arg, want := range map[string]string{"--json": "{\n  \"groups\": []\n}\n", "--json=false": "no groups of shards\n"} {
+	for arg, want := range map[string]string{"--json": "{\n  \"groups\": []\n}\n", "--json=false": "no groups of shards below /locks\n"} {
 		out, errs, status := holdfast(t, "shards", arg)
 		if status != app.StatusFailed || out != want || !strings.Contains(errs, "/locks/secret") {
 			t.Errorf("%s: status %d, prints %q, says %q", arg, status, out, errs)

@@ -57,7 +57,7 @@ func TestUsage(t *testing.T) {
 		"dev --listen 192.0.2.1:2181":                        `--listen "192.0.2.1:2181": must be on loopback`,
 		"dev --listen example.org:2181":                      `--listen "example.org:2181": must be on loopback`,
 		"dev --listen [::]:2181":                             `--listen "[::]:2181": must be on loopback`,
-		"dev --listen nonsense":                              `--listen "nonsense": must be a port or host:port`,
+		"dev --listen nonsense":                              `--listen "nonsense": must be a port or host:port on loopback, such as 2181`,
 		"dev --listen 65535 --members 2":                     `--listen "65535": must leave room for the ports of 2 members up to 65535`,
 		"dev --members 0":                                    "--members 0: must be from 1 to 9",
 		"dev --members 10":                                   "--members 10: must be from 1 to 9",
