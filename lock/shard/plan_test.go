@@ -32,7 +32,9 @@ func TestPlanIsEvenAndMinimal(t *testing.T) {
 			if again := assign(next, members); !slices.Equal(next, again) {
 				t.Fatalf("the plan is not stable: %v of %v", members, next)
 			}
-			mustBeEven(t, next, members)
+			if !even(next, members) {
+				t.Fatalf("the shares are not even: %v of %v", next, members)
+			}
 			if got, want := moves(owners, next), fewestMoves(owners, members); got != want {
 				t.Fatalf("%d moves instead of %d among %v", got, want, members)
 			}
@@ -61,23 +63,26 @@ func shuffled(random *rand.Rand, members []entrant) []entrant {
 	return members
 }
 
-func mustBeEven(t *testing.T, owners []string, members []entrant) {
-	t.Helper()
+// even reports whether each member owns its exact share, rounded up or down.
+func even(next []string, members []entrant) bool {
 	total := 0
 	for _, m := range members {
 		total += m.weight
 	}
-	for _, m := range members {
-		owns := 0
-		for _, owner := range owners {
-			if owner == m.id {
-				owns++
-			}
-		}
-		if exact := len(owners) * m.weight; owns*total <= exact-total || owns*total >= exact+total {
-			t.Fatalf("%v owns %d of %d shards, of the total weight %d", m, owns, len(owners), total)
+	return !slices.ContainsFunc(members, func(m entrant) bool {
+		d := owns(next, m.id)*total - len(next)*m.weight
+		return d <= -total || d >= total
+	})
+}
+
+// owns returns how many shards a member owns.
+func owns(owners []string, id string) (n int) {
+	for _, owner := range owners {
+		if owner == id {
+			n++
 		}
 	}
+	return n
 }
 
 // moves returns how many shards go from one member to another, or have got an owner.
@@ -98,12 +103,7 @@ func fewestMoves(owners []string, members []entrant) int {
 	}
 	lost, spared, free := 0, 0, len(owners)
 	for _, m := range members {
-		have := 0
-		for _, owner := range owners {
-			if owner == m.id {
-				have++
-			}
-		}
+		have := owns(owners, m.id)
 		free -= have
 		floor := len(owners) * m.weight / total
 		floors += floor
@@ -151,38 +151,11 @@ func pow(a, n int) int {
 	return r
 }
 
-func even(owners []string, members []entrant) bool {
-	total := 0
-	for _, m := range members {
-		total += m.weight
-	}
-	for _, m := range members {
-		owns := 0
-		for _, owner := range owners {
-			if owner == m.id {
-				owns++
-			}
-		}
-		if d := owns*total - len(owners)*m.weight; d <= -total || d >= total {
-			return false
-		}
-	}
-	return true
-}
-
 // TestFreshMember: a fresh member takes a quarter of its share from others, and its whole share of
 // shards without an owner.
 func TestFreshMember(t *testing.T) {
 	old := []entrant{{id: "a", weight: 1}, {id: "b", weight: 1}, {id: "c", weight: 1}}
 	owners := assign(make([]string, 120), old)
-	owns := func(owners []string, id string) (n int) {
-		for _, owner := range owners {
-			if owner == id {
-				n++
-			}
-		}
-		return n
-	}
 	fresh := append(slices.Clone(old), entrant{id: "d", weight: 1, fresh: true})
 	first := assign(owners, fresh)
 	if got := owns(first, "d"); got != 8 {
