@@ -184,17 +184,11 @@ func (e *exam) access(ctx context.Context, l list.Listing) error {
 // open returns those of the nodes that any client may change. It skips nodes that are gone, and nodes whose
 // ACL this user may not read.
 func (e *exam) open(ctx context.Context, nodes []string) (open []string, err error) {
-	acls, errs := make([][]zk.ACL, len(nodes)), make([]error, len(nodes))
-	var reading sync.WaitGroup
-	slots := make(chan struct{}, reaper.DefaultConcurrency)
-	for i, node := range nodes {
-		slots <- struct{}{}
-		reading.Go(func() {
-			defer func() { <-slots }()
-			acls[i], errs[i] = e.tree.ACL(ctx, node)
-		})
-	}
-	reading.Wait()
+	acls := make([][]zk.ACL, len(nodes))
+	errs := each(nodes, func(i int) (err error) {
+		acls[i], err = e.tree.ACL(ctx, nodes[i])
+		return err
+	})
 	for i, node := range nodes {
 		switch err := errs[i]; {
 		case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrNoNode):
@@ -207,6 +201,22 @@ func (e *exam) open(ctx context.Context, nodes []string) (open []string, err err
 	return open, nil
 }
 
+// each calls do with the index of each node, several concurrently, and returns the errors.
+func each(nodes []string, do func(i int) error) []error {
+	errs := make([]error, len(nodes))
+	slots := make(chan struct{}, reaper.DefaultConcurrency)
+	var doing sync.WaitGroup
+	for i := range nodes {
+		slots <- struct{}{}
+		doing.Go(func() {
+			errs[i] = do(i)
+			<-slots
+		})
+	}
+	doing.Wait()
+	return errs
+}
+
 // letsAllChange reports whether a lets any client change a node, whatever its user.
 func letsAllChange(a zk.ACL) bool {
 	return a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0
@@ -216,36 +226,25 @@ func letsAllChange(a zk.ACL) bool {
 // for a version that no node has, and the server looks at the ACL first. That is the ACL of the node
 // above, so undeletable asks once for all nodes below the same one.
 func (e *exam) undeletable(ctx context.Context, nodes []string) ([]string, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	samples := map[string]string{}
 	for _, node := range nodes {
 		samples[path.Dir(node)] = node
 	}
-	var mu sync.Mutex
-	var wrong error
+	asked := slices.Collect(maps.Values(samples))
+	errs := each(asked, func(i int) error {
+		return e.tree.Delete(ctx, []admin.Deletion{{Path: asked[i], Version: math.MaxInt32}})
+	})
 	denied := map[string]bool{}
-	var asking sync.WaitGroup
-	slots := make(chan struct{}, reaper.DefaultConcurrency)
-	for above, node := range samples {
-		slots <- struct{}{}
-		asking.Go(func() {
-			defer func() { <-slots }()
-			err := e.tree.Delete(ctx, []admin.Deletion{{Path: node, Version: math.MaxInt32}})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case errors.Is(err, zk.ErrNoAuth):
-				denied[above] = true
-			case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):
-			case err != nil:
-				wrong = cmp.Or(wrong, err)
-				stop()
-			}
-		})
+	for i, node := range asked {
+		switch err := errs[i]; {
+		case errors.Is(err, zk.ErrNoAuth):
+			denied[path.Dir(node)] = true
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):
+		case err != nil:
+			return nil, err
+		}
 	}
-	asking.Wait()
-	return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return !denied[path.Dir(node)] }), wrong
+	return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return !denied[path.Dir(node)] }), nil
 }
 
 // reaper checks whether a process holds the reaper's lock. A reaper that has crashed leaves an expired
