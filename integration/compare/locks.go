@@ -209,6 +209,11 @@ func takeLocks(ctx context.Context, w *worker) error {
 	})
 }
 
+// allWork reports whether all clients of a system have said something.
+func allWork(s *system, _ period) bool {
+	return !slices.ContainsFunc(s.Clients, func(c *crew.Client) bool { return !slices.ContainsFunc(s.History.All(), c.Said) })
+}
+
 var lockHead = []string{"workload", "system", "attempts", "holds", "overlaps of claims", "acts", "acts outside of the hold", "elements added", "lost", "fenced violations", "longest without a grant", "calls that were not a success, by class"}
 
 // judgeLocks judges all workloads of a system.
@@ -321,7 +326,7 @@ func classify(err error) string {
 		return crew.GaveUp
 	case slices.Contains(classes, class):
 		return class
-	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing),
+	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrSessionMoved),
 		errors.As(err, &network), code(err) == codes.Unavailable:
 		return connError
 	}

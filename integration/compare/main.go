@@ -53,7 +53,7 @@ type kind struct {
 
 var kinds = []kind{
 	{name: "locks", title: "Locks under faults", duration: time.Hour, servers: 3, peers: lockPeers,
-		clients: clients, work: takeLocks, faults: lockFaults, head: lockHead, judge: judgeLocks, grace: grace},
+		clients: clients, work: takeLocks, faults: lockFaults, settled: allWork, head: lockHead, judge: judgeLocks, grace: grace},
 	{name: "flaps", title: "Flaps", duration: time.Second, servers: 1, peers: flapPeers, scenarios: scenarios},
 	{name: "ticks", title: "A job each second", duration: 10 * time.Minute, servers: 1, peers: tickPeers,
 		clients: clients, work: runJob, faults: tickFaults, settled: caughtUp, head: tickHead, judge: judgeTicks},

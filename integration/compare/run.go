@@ -22,8 +22,7 @@ import (
 
 const (
 	clients        = 5               // of a lock or a job
-	warmUp         = 2 * time.Second // from the first records until all clients work
-	calmDown       = 3 * time.Second
+	calmDown       = 3 * time.Second // no event tells that no run of a job goes on
 	settlePatience = 2 * time.Minute // from the last fault until late ticks have run
 	finishPatience = 90 * time.Second
 )
@@ -275,9 +274,6 @@ func (k kind) torment(ctx context.Context, r *run) (p period, err error) {
 		}
 		return !slices.ContainsFunc(r.systems, unsettled), nil
 	})
-	if err == nil {
-		err = wait.Sleep(ctx, warmUp)
-	}
 	p.begun = monotonic.Now()
 	if err == nil {
 		err = r.disturb(ctx, k.faults)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +79,7 @@ const members = "/members"
 // memberList shares the shards as services do without locks: the owner of a shard is the member with
 // the highest hash of its name and the shard.
 func (w *worker) memberList(ctx context.Context) error {
-	z, events, err := zkserver.Connect(ctx, w.Servers, shardTTL, nil)
+	z, _, err := zkserver.Connect(ctx, w.Servers, shardTTL, nil)
 	if err != nil {
 		return err
 	}
@@ -86,14 +87,19 @@ func (w *worker) memberList(ctx context.Context) error {
 	var stops [shards]context.CancelFunc // of those at work
 	var working sync.WaitGroup
 	defer working.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for ctx.Err() == nil {
-		// What cannot be created now is missing in the list, and is created again.
-		_, _ = z.Create(members, nil, 0, zk.WorldACL(zk.PermAll))
-		_, _ = z.Create(members+"/"+w.Worker, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		list, _, changed, err := z.ChildrenW(members)
-		known := err == nil && slices.Contains(list, w.Worker)
+		list, changed, err := w.join(z)
+		switch class := classify(err); {
+		case err == nil && slices.Contains(list, w.Worker):
+		case err == nil || class == connError || class == crew.Expired:
+			continue // the next request waits for a connection, maybe of a new session, which has no node yet
+		default:
+			return err
+		}
 		for i := range stops {
-			if !known || (ownerOf(i, list) == w.Worker) == (stops[i] != nil) {
+			if (ownerOf(i, list) == w.Worker) == (stops[i] != nil) {
 				continue
 			}
 			if stop := stops[i]; stop != nil {
@@ -105,18 +111,27 @@ func (w *worker) memberList(ctx context.Context) error {
 			stops[i] = stop
 			working.Go(func() { w.workOn(own, i, "", nil) })
 		}
-		var retry <-chan time.Time
-		if !known {
-			retry = time.After(200 * time.Millisecond)
-		}
 		select {
 		case <-ctx.Done():
-		case <-changed:
-		case <-retry:
-		case <-events: // maybe of a new session, which has no node yet
+		case <-changed: // also when the session ends
 		}
 	}
 	return nil
+}
+
+// join makes this process a member, if it is none, and lists the members.
+func (w *worker) join(z *zk.Conn) (list []string, changed <-chan zk.Event, err error) {
+	create := func(path string, flags int32) {
+		if _, failed := z.Create(path, nil, flags, zk.WorldACL(zk.PermAll)); failed != nil && !errors.Is(failed, zk.ErrNodeExists) {
+			err = cmp.Or(err, failed)
+		}
+	}
+	create(members, 0)
+	create(members+"/"+w.Worker, zk.FlagEphemeral)
+	if err == nil {
+		list, _, changed, err = z.ChildrenW(members)
+	}
+	return list, changed, err
 }
 
 // ownerOf returns the owner of a shard by rendezvous hashing.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -8,8 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/integration/crew"
+	"github.com/holdfast-io/holdfast/integration/iferr"
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
 // TestJudgeHistory: the numbers of short logs, with times in seconds.
@@ -70,6 +78,22 @@ func TestUneven(t *testing.T) {
 		if got := uneven(team, math.MaxInt64); (got == "") != c.even {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// TestMemberList: a process that cannot become a member says so, and does not try for ever.
+func TestMemberList(t *testing.T) {
+	_, addr := localhost.InMemory(t, locktest.Options{})
+	z, _, err := zkserver.Connect(t.Context(), []string{addr}, time.Minute, nil)
+	iferr.Fatal(t, err)
+	defer z.Close()
+	_, err = z.Create(members, nil, 0, zk.WorldACL(zk.PermRead))
+	iferr.Fatal(t, err)
+	w := &worker{client{Servers: []string{addr}}, crew.Teller{Worker: "w0.1"}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.memberList(ctx); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("%v", err)
 	}
 }
 
