@@ -1,8 +1,10 @@
 package lock
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/rule"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -17,10 +19,10 @@ const (
 	// DefaultGrace is the grace unless a policy or an option says otherwise.
 	DefaultGrace = 2 * time.Second
 	// MinTTL is the shortest allowed TTL.
-	MinTTL = rule.MinTTL
+	MinTTL = 100 * time.Millisecond
 	// MinGrace is the shortest allowed grace. If steps of the leader's clock add up to more than
 	// half of MinGrace, the client counts the leases of earlier writes from the last step.
-	MinGrace = rule.MinGrace
+	MinGrace = clock.MinGrace
 	// DefaultLocalWindow is the time for which the goroutines of a client hand a lock off among
 	// themselves while other processes wait.
 	DefaultLocalWindow = 10 * time.Millisecond
@@ -31,30 +33,31 @@ const (
 	MaxLocalWindow = rule.MaxLocalWindow
 	// MaxTime is the longest allowed TTL, MaxTTL, grace, MaxHold or unlock timeout. A longer
 	// time is probably a wrong unit, and sums of longer times could overflow a time.Duration.
-	MaxTime = rule.MaxTime
+	MaxTime = 365 * 24 * time.Hour
 )
 
 // defaultPolicy is the default of [Policy].Name.
 const defaultPolicy = "default"
 
-// Policy has the times and settings of one lock. The zero value of a field means its default.
+// Policy has the times and settings of one lock. The zero value of a field means its default. The tags
+// have the key of each field in a configuration file, for package config.
 type Policy struct {
 	// Name is the policy's name in metrics, see [Event]. Default "default".
-	Name string
+	Name string `key:"name" rule:"given"`
 	// TTL is the length of the lease. Default [DefaultTTL].
-	TTL time.Duration
+	TTL time.Duration `key:"ttl" rule:"positive"`
 	// MaxTTL is the longest TTL that a lock may request. Default [DefaultMaxTTL], or TTL if that
 	// is longer. An existing entry with a longer TTL, from an earlier policy, is still respected.
-	MaxTTL time.Duration
+	MaxTTL time.Duration `key:"max_ttl" rule:"positive"`
 	// Grace is the time that other clients wait after a lease has expired before they delete the
 	// entry. So an undetected step of the leader's clock does not end a hold early. Default
 	// [DefaultGrace].
-	Grace time.Duration
+	Grace time.Duration `key:"grace" rule:"positive"`
 	// MaxHold limits the time of one hold, renewals included; 0 means without limit.
-	MaxHold time.Duration
+	MaxHold time.Duration `key:"max_hold"`
 	// KeepParent keeps the lock's parent node when the last contender leaves. A kazoo Lock object
 	// on the same path needs the parent.
-	KeepParent bool
+	KeepParent bool `key:"keep_parent"`
 	// LocalWindow is the time from an entry's grant for which goroutines of one client hand it off
 	// among themselves, first come, first served, also while other contenders wait. The goroutines
 	// must make the same request. A local handoff costs no request. The first Unlock after that time
@@ -62,7 +65,7 @@ type Policy struct {
 	// other processes may wait longer by LocalWindow and the length of one hold. LocalWindow is at
 	// most a second, and at most a third of the lock's TTL. Default [DefaultLocalWindow]. With
 	// [NoLocalWindow] each Unlock replaces the entry.
-	LocalWindow time.Duration
+	LocalWindow time.Duration `key:"local_window" rule:"window"`
 }
 
 // WithDefaults returns the policy with its zero fields set to their defaults.
@@ -88,9 +91,19 @@ func (p Policy) WithDefaults() Policy {
 // Validate returns an [ErrInvalid] if a field is outside of its limits. A zero TTL, MaxTTL, Grace or
 // LocalWindow is outside of them: call WithDefaults first.
 func (p Policy) Validate() error {
-	times := rule.Times{TTL: p.TTL, MaxTTL: p.MaxTTL, Grace: p.Grace, MaxHold: p.MaxHold, LocalWindow: p.LocalWindow}
-	if all := times.Check(); len(all) > 0 {
-		return invalid(all[0].Key, all[0].Value, "%s", all[0].Rule)
+	var broken rule.Broken
+	broken.Check("max_ttl", "", p.MaxTTL, rule.Duration(p.MaxTTL, MinTTL, MaxTime))
+	broken.Check("ttl", "", p.TTL, rule.Duration(p.TTL, MinTTL, MaxTime))
+	broken.Check("grace", "", p.Grace, rule.Duration(p.Grace, MinGrace, MaxTime))
+	broken.Check("max_hold", "", p.MaxHold, rule.Duration(p.MaxHold, 0, MaxTime))
+	broken.Check("local_window", "", p.LocalWindow, rule.Window(p.LocalWindow))
+	broken.Check("ttl", "max_ttl", p.TTL, rule.AtMost(p.TTL, "max_ttl", p.MaxTTL))
+	broken.Check("grace", "max_ttl", p.Grace, rule.AtMost(p.Grace, "max_ttl", p.MaxTTL))
+	if p.MaxHold != 0 && p.MaxHold < p.TTL {
+		broken.Check("max_hold", "ttl", p.MaxHold, fmt.Sprintf("must be at least ttl, which is %v, or 0s for no limit", p.TTL))
+	}
+	if len(broken) > 0 {
+		return fmt.Errorf("%w: %w", ErrInvalid, broken)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // decoder decodes one file. It continues after a mistake, to find all mistakes. The fields that it
-// fills have tags:
+// fills, also those of a policy.Rule, have tags:
 //
 //	key    the key of the value; fields with the same key share a mapping
 //	rule   the rule of a text or a duration, or of a list's elements: one of rules or timeRules
@@ -65,11 +65,13 @@ func newField(to reflect.Value, tag reflect.StructTag) field {
 	return f
 }
 
-// fieldsOf returns the fields of a struct that have a key.
+// fieldsOf returns the fields of a struct that have a key, also those of an embedded struct.
 func fieldsOf(v reflect.Value) (fields []field) {
 	for i := range v.NumField() {
 		f := newField(v.Field(i), v.Type().Field(i).Tag)
 		switch last := len(fields) - 1; {
+		case v.Type().Field(i).Anonymous:
+			fields = append(fields, f.below...)
 		case f.key == "":
 		case last >= 0 && fields[last].key == f.key:
 			fields[last].below = append(fields[last].below, f.below...)
@@ -113,10 +115,15 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 	case *bool:
 		rule = decodeBool(v, n)
 	case **policy.Set:
-		var keys []ruleKeys
-		d.list(newField(reflect.ValueOf(&keys).Elem(), f.tag), path, n)
+		var rules []policy.Rule
+		d.list(newField(reflect.ValueOf(&rules).Elem(), f.tag), path, n)
 		if !d.has(path) {
-			*v = d.newSet(keys, path)
+			*v = d.newSet(rules, path)
+		}
+	case *policy.Pattern:
+		var text string
+		if rule = d.decodeText(&text, n, f.tag); rule == nil {
+			*v = policy.MustPattern(text) // its rule has checked it
 		}
 	default:
 		switch f.to.Kind() {

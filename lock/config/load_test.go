@@ -471,7 +471,7 @@ func keysBelow(path string, fields []field) (keys []string) {
 		key, to := strings.TrimPrefix(path+"."+f.key, "."), f.to
 		keys = append(keys, key)
 		if to.Type() == reflect.TypeFor[*policy.Set]() {
-			to = reflect.ValueOf(new([]ruleKeys)).Elem()
+			to = reflect.ValueOf(new([]policy.Rule)).Elem()
 		}
 		switch {
 		case to.Kind() == reflect.Pointer:

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,17 +27,17 @@ const (
 // and Match are required. Any other zero field means its default.
 type Rule struct {
 	// Match selects the locks.
-	Match Pattern
+	Match Pattern `key:"match" rule:"pattern"`
 	// Policy is the policy of the locks. Its Name also identifies the rule in logs and reports. It is
 	// unique in a set, printable and at most 64 bytes long. The name "default" is reserved for the
 	// rule that matches **.
 	lock.Policy
 	// OrphanAfter is the age at which the reaper removes an empty parent. Default
 	// [DefaultOrphanAfter].
-	OrphanAfter time.Duration
+	OrphanAfter time.Duration `key:"orphan_after" rule:"positive"`
 	// Schedule is the schedule of the reaper's sweeps of these locks, in the form of
 	// [ParseSchedule]. Empty means the reaper's own schedule.
-	Schedule string
+	Schedule string `key:"schedule" rule:"given"`
 }
 
 // withDefaults returns the rule with its zero fields set to the defaults. The name has none.
@@ -68,8 +69,9 @@ func (m *mistakes) check(i int, r Rule, names []string) {
 	if r.Match == (Pattern{}) {
 		refuse("match", "", "", "must be given")
 	}
-	times := rule.Times{TTL: r.TTL, MaxTTL: r.MaxTTL, Grace: r.Grace, MaxHold: r.MaxHold, LocalWindow: r.LocalWindow}
-	for _, b := range times.Check() {
+	var broken rule.Broken
+	errors.As(r.Policy.Validate(), &broken)
+	for _, b := range broken {
 		refuse(b.Key, b.With, b.Value, b.Rule)
 	}
 	if reason := rule.Duration(r.OrphanAfter, MinOrphanAfter, lock.MaxTime); reason != "" {

@@ -2,9 +2,9 @@ package app
 
 import (
 	"cmp"
+	"reflect"
 	"time"
 
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
@@ -16,18 +16,19 @@ type Setting struct {
 
 // Settings returns the settings of a policy besides its name and its match. schedule is for a policy
 // without one.
-func Settings(p policy.Rule, schedule string) []Setting {
-	return []Setting{
-		{"ttl", p.TTL.String()}, {"max_ttl", p.MaxTTL.String()}, {"grace", p.Grace.String()}, {"max_hold", none(p.MaxHold, 0)},
-		{"keep_parent", p.KeepParent}, {"local_window", none(p.LocalWindow, lock.NoLocalWindow)}, {"orphan_after", p.OrphanAfter.String()},
-		{"schedule", cmp.Or(p.Schedule, schedule)},
+func Settings(p policy.Rule, schedule string) (all []Setting) {
+	p.Schedule = cmp.Or(p.Schedule, schedule)
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(p)) {
+		key, value := f.Tag.Get("key"), reflect.ValueOf(p).FieldByIndex(f.Index).Interface()
+		if key == "" || key == "name" || key == "match" {
+			continue
+		}
+		if d, ok := value.(time.Duration); ok {
+			if value = d.String(); d <= 0 {
+				value = "none"
+			}
+		}
+		all = append(all, Setting{key, value})
 	}
-}
-
-// none returns a duration as a configuration file has it, where off means none.
-func none(d, off time.Duration) string {
-	if d == off {
-		return "none"
-	}
-	return d.String()
+	return all
 }

@@ -12,17 +12,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of a lock's times.
 const (
-	MinTTL         = 100 * time.Millisecond
-	MinGrace       = clock.MinGrace
+	// MaxLocalWindow is the longest local window.
 	MaxLocalWindow = time.Second
-	MaxTime        = 365 * 24 * time.Hour
-
 	// NoLocalWindow is the window that allows no local handoff.
 	NoLocalWindow time.Duration = -1
 )
@@ -53,52 +48,37 @@ func Window(d time.Duration) string {
 	return Duration(d, time.Millisecond, MaxLocalWindow)
 }
 
-// Times are the times of a policy.
-type Times struct{ TTL, MaxTTL, Grace, MaxHold, LocalWindow time.Duration }
+// AtMost returns the rule that a duration breaks if it is longer than the one of that key, "" if none.
+func AtMost(d time.Duration, key string, most time.Duration) string {
+	if d > most {
+		return fmt.Sprintf("must be at most %s, which is %v", key, most)
+	}
+	return ""
+}
 
-// Broken is a rule that one of the times breaks.
-type Broken struct {
-	Key   string // of the time in a configuration
-	With  string // the key of another time that the rule compares it with; "" if none
+// Broken has the rules that settings break.
+type Broken []Breach
+
+// Breach is a rule that a setting breaks.
+type Breach struct {
+	Key   string // of the setting in a configuration
+	With  string // the key of another setting that the rule compares it with; "" if none
 	Value time.Duration
 	Rule  string
 }
 
-// Check returns the rules that the times break. It does not compare with a time that breaks a rule of
-// its own.
-func (t Times) Check() (all []Broken) {
-	sound := map[string]bool{}
-	for _, each := range []struct {
-		key  string
-		time time.Duration
-		rule string
-	}{
-		{"max_ttl", t.MaxTTL, Duration(t.MaxTTL, MinTTL, MaxTime)},
-		{"ttl", t.TTL, Duration(t.TTL, MinTTL, MaxTime)},
-		{"grace", t.Grace, Duration(t.Grace, MinGrace, MaxTime)},
-		{"max_hold", t.MaxHold, Duration(t.MaxHold, 0, MaxTime)},
-		{"local_window", t.LocalWindow, Window(t.LocalWindow)},
-	} {
-		if sound[each.key] = each.rule == ""; each.rule != "" {
-			all = append(all, Broken{each.key, "", each.time, each.rule})
-		}
+// Error returns the first breach.
+func (b Broken) Error() string { return fmt.Sprintf("%s %v: %s", b[0].Key, b[0].Value, b[0].Rule) }
+
+// Check adds a breach unless rule is "". It omits a comparison of two settings if one of them breaks a
+// rule of its own: check those first.
+func (b *Broken) Check(key, with string, value time.Duration, rule string) {
+	follows := with != "" && slices.ContainsFunc(*b, func(o Breach) bool {
+		return o.With == "" && (o.Key == key || o.Key == with)
+	})
+	if rule != "" && !follows {
+		*b = append(*b, Breach{key, with, value, rule})
 	}
-	for _, each := range []struct {
-		key, with string
-		broken    bool
-		time      time.Duration
-		rule      string
-		limit     time.Duration
-	}{
-		{"ttl", "max_ttl", t.TTL > t.MaxTTL, t.TTL, "must be at most max_ttl, which is %v", t.MaxTTL},
-		{"grace", "max_ttl", t.Grace > t.MaxTTL, t.Grace, "must be at most max_ttl, which is %v", t.MaxTTL},
-		{"max_hold", "ttl", t.MaxHold != 0 && t.MaxHold < t.TTL, t.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", t.TTL},
-	} {
-		if each.broken && sound[each.key] && sound[each.with] {
-			all = append(all, Broken{each.key, each.with, each.time, fmt.Sprintf(each.rule, each.limit)})
-		}
-	}
-	return all
 }
 
 // Line joins those parts of a mistake that are not empty.
