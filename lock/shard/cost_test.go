@@ -115,7 +115,7 @@ func TestCost(t *testing.T) {
 			_ = stops["m7"]()
 			w.Until("all shards are owned", w.ownedAll)
 		})
-		move("a member joined", 100, func() { // 140 to 190 without the round trip of gain
+		move("a member joined", 130, func() { // 139 to 188 without the round trip of gain, up to 102 with it under the race detector on a busy machine
 			w.start(clients[7], w.work("m7"))
 			w.mustOwn(20*time.Second, even)
 		})
