@@ -178,6 +178,46 @@ func TestManyPermitsAtOnce(t *testing.T) {
 	})
 }
 
+// TestFreePermitsAreNotListed: as long as each contender asks for one permit, an Acquire of a free one
+// lists nothing, however many clients hold others. The first that asks for several is counted as
+// several, also by a client that knew the semaphore before. In a new session a client reads the anchor
+// anew: the servers may have lost data.
+func TestFreePermitsAreNotListed(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 20
+		var holds []*lock.Hold
+		for i := range n {
+			holds = append(holds, w.take(permits(w.sem(fmt.Sprint("q", i), n), 1)))
+		}
+		equal(w, "lists", w.totals()["getChildren2"], 0)
+		for range 3 {
+			w.unlock(holds[len(holds)-1])
+			holds = holds[:len(holds)-1]
+		}
+		var reads atomic.Int32 // of the anchor
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "again" && r.Op == "getData" && touches(r, "anchor-") {
+				reads.Add(1)
+			}
+			return locktest.Fault{}
+		})
+		again := w.sem("again", n)
+		one := w.take(permits(again, 1))
+		w.unlock(w.take(permits(again, 1)))
+		equal(w, "reads", reads.Load(), 1)
+		w.ExpireLabel("again")
+		time.Sleep(ttl)
+		w.unlock(one, w.take(permits(again, 1)))
+		equal(w, "reads", reads.Load(), 2)
+		equal(w, "lists", w.totals()["getChildren2"], 0)
+		many := w.take(permits(w.sem("many", n), 3))
+		ch := w.join("x", permits(again, 1))
+		w.waits(ch)
+		w.unlock(many)
+		w.finish(append(holds, w.inTime(ch, time.Second))...)
+	})
+}
+
 // TestWaitersForPermitsList: when a client joins, only the first waiter lists. While no permit is
 // released, the first waiter lists once in ten TTLs for each holder, and a few times more behind many.
 func TestWaitersForPermitsList(t *testing.T) {

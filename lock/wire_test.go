@@ -107,6 +107,9 @@ func (s *transcript) describe(p string, data []byte) string {
 		if a.Permits == 0 {
 			return ""
 		}
+		if a.Single {
+			return fmt.Sprintf(" {%d permits, single}", a.Capacity())
+		}
 		return fmt.Sprintf(" {%d permits}", a.Capacity())
 	}
 	if parent, err := znode.DecodeParent(data); err == nil && len(data) > 0 {
@@ -360,7 +363,7 @@ func TestWire(t *testing.T) {
 		s.step("a gives it back, alone", func() { s.unlock(first) })
 		time.Sleep(2 * time.Second)
 		first = s.take(permits(a.Semaphore("x", 2), 1))
-		s.step("b takes the other one: there are as many contenders as permits, so it lists", func() { second = s.take(permits(b.Semaphore("x", 2), 1)) })
+		s.step("b takes the other one: each contender asks for one permit, so the number of contenders shows that it is free", func() { second = s.take(permits(b.Semaphore("x", 2), 1)) })
 		time.Sleep(time.Second)
 		s.step("c waits for one. It hears that b has been granted, so it is the first to wait: it watches the children, and reads the number after the list", func() { third = s.join("x", permits(c.Semaphore("x", 2), 1)) })
 		s.nodes()

@@ -92,10 +92,12 @@
 //
 // # Data of an anchor
 //
-//	{"holdfast":2,"kind":"anchor","permits":4,"resized":8}
+//	{"holdfast":2,"kind":"anchor","permits":4,"resized":8,"single":true}
 //
 // A semaphore's anchor has its original number of permits, and the number that a Resize has set
-// since. A join checks the anchor's version, so it never uses an old number.
+// since. A join checks the anchor's version, so it never uses an old number. With "single", each
+// contender that has joined asks for one permit: the number of contenders is that of the permits. The
+// first join that asks for several writes the anchor without it. It never comes back.
 //
 // # When an entry has expired
 //

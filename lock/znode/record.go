@@ -278,6 +278,7 @@ type AnchorData struct {
 	Kind    Kind  `json:"kind"`              // AnchorKind
 	Permits int32 `json:"permits,omitempty"` // original number of a semaphore's permits
 	Resized int32 `json:"resized,omitempty"` // present number of permits; 0: the original one
+	Single  bool  `json:"single,omitempty"`  // each contender that has joined asks for one permit
 }
 
 // Capacity returns the present number of a semaphore's permits.

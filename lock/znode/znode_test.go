@@ -365,6 +365,7 @@ var goldenAnchors = map[string]znode.AnchorData{
 	"anchor.json":         {},
 	"anchor-permits.json": {Permits: 4},
 	"anchor-resized.json": {Permits: 4, Resized: 8},
+	"anchor-single.json":  {Permits: 4, Single: true},
 }
 
 // TestGolden: encoded nodes have the bytes of the golden files. Later versions must be able to read

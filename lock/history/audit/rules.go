@@ -105,7 +105,10 @@ func (a *Audit) create(o *txnlog.Op) {
 		a.session(a.txn.Session).ours = true
 		if at := n.up.path + "/" + znode.Anchor(s.Generation); n.entry.Tag == s.Generation {
 			kin := (s.Kind == znode.RW) == (n.entry.Role != znode.Exclusive)
-			a.judge(Generation, kin && (a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at)), n, n.up, "an entry of its parent's generation joins without a check of the anchor, or as of another kind")
+			proven := a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at) || a.has(txnlog.OpSetData, at)
+			a.judge(Generation, kin && proven, n, n.up, "an entry of its parent's generation joins without a check of the anchor, or as of another kind")
+			anchor, _ := s.anchored(s.Generation)
+			a.judge(Resize, !anchor.Single || n.entry.Permits <= 1, n, n.up, "an entry for several permits joins while the anchor says that each has one")
 		}
 		if n.entry.Granted() {
 			a.granted(n)
@@ -180,7 +183,7 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 	was, _ := s.anchored(generation)
 	is, err := znode.DecodeAnchor(data)
 	less := was.Capacity() - is.Capacity()
-	ok := err == nil && is.Permits == was.Permits && (less <= 0 || slices.ContainsFunc(s.queue, func(e *node) bool {
+	ok := err == nil && is.Permits == was.Permits && (was.Single || !is.Single) && (less <= 0 || slices.ContainsFunc(s.queue, func(e *node) bool {
 		in, unknown, _ := a.in(e)
 		return (in || unknown) && max(1, e.entry.Permits) >= less && a.has(txnlog.OpDelete, e.path)
 	}))

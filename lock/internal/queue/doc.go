@@ -75,6 +75,7 @@
 //	no parent    Create(P) Create(anchor) Create(P/<gen>-lock-) SetData(P, data, version 0)
 //	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, version)
 //	... adopted  Check(anchor) Create(P/<gen>-lock-) Create(P/<random>) Delete(P/<random>) SetData(P)
+//	... permits  SetData(anchor) instead of Check(anchor), once: see Semaphores
 //
 // No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
 // nothing. The server refuses a join whose client is wrong about the parent. While the anchor is there,
@@ -239,8 +240,10 @@
 //
 // # Semaphores, elections, several locks
 //
-//   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so the
-//     number of permits and the count of contenders are of one moment. A waiter lists, then reads
+//   - A semaphore's anchor has the number of permits, and says "single" until the first join that asks
+//     for several, which writes it. A join checks the anchor's version, so these and the count of
+//     contenders are of one moment: with "single", a contender enters without a list if there are at
+//     most as many contenders as permits. A waiter lists, then reads
 //     the number. The two reads prove nothing unless they are settled. A waiter enters if it and
 //     all contenders ahead ask for at most that number in total.
 //   - An election is a mutex. A candidate whose turn has come syncs and lists. It withdraws, and

@@ -33,7 +33,9 @@ type draft struct {
 	acquired int64  // grant in the first record; 0: none
 	since    int64  // a transaction that is older than the entry
 	ops      []any
-	at       int // index of the entry's create in ops
+	at       int  // index of the entry's create in ops
+	sole     bool // ops create the parent, or write its anchor
+	counts   bool // once applied: each contender asks for one permit, so their number is that of the permits
 }
 
 // answered is called once when the outcome of the transaction is known, or remains unknown.
@@ -43,11 +45,12 @@ func (d *draft) answered() { d.by.lock.drafts.Add(-1) }
 // a new attempt id, and a new generation if it creates the parent. A request whose reply was lost may
 // be applied later, and must not be mistaken for another request.
 func (c *contender) draft(p parent, sent clock.Instant) *draft {
-	d := &draft{by: c, parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
+	d := &draft{by: c, parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid, sole: p.state == absent}
 	c.lock.drafts.Add(1)
 	switch p.state {
 	case absent:
-		d.parent.kind, d.parent.generation, d.parent.anchor.Permits = c.Kind, c.newID(), c.Capacity
+		d.parent.kind, d.parent.generation = c.Kind, c.newID()
+		d.parent.anchor = znode.AnchorData{Permits: c.Capacity, Single: c.Permits == 1}
 		d.acquired = c.Clock.Millis(sent) // the client that creates the parent is alone
 		d.prefix = c.prefix(d.parent.generation)
 		data := d.parent.data()
@@ -59,7 +62,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 		}, 2
 	case present:
 		d.prefix = c.prefix(p.generation)
-		d.ops, d.at = []any{p.checkAnchor(c.parent), d.entry(sent)}, 1
+		d.ops, d.at = []any{d.checkAnchor(), d.entry(sent)}, 1
 		if p.unproven {
 			d.ops = append(d.ops, d.probe()...)
 		}
@@ -93,7 +96,7 @@ func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
 // share adds the operations to a member of a shared transaction.
 func (d *draft) share(m *zkconn.Member) {
 	m.Ops, m.Locks = append(m.Ops, d.ops...), append(m.Locks, d.by.parent)
-	m.Sole = m.Sole || d.parent.state == absent
+	m.Sole = m.Sole || d.sole
 	m.Guess = m.Guess || d.parent.session != d.by.Conn.Session()
 }
 
@@ -120,6 +123,8 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 		c.Log.Warn().Str("lock", c.Lock).Str("path", c.parent).
 			Msg("another program has written the lock's node, and its data was overwritten, because several clients use the lock")
 	}
+	// In another session the servers may have lost data, and given that version of the anchor to other data.
+	d.counts = d.parent.anchor.Single && d.parent.session == created.Session
 	d.parent.state, d.parent.unproven, d.parent.version, d.parent.session = present, false, stat.Version, created.Session
 	d.parent.created = children
 	c.lock.believe(d.parent)
@@ -166,6 +171,9 @@ func (a *all) join(ctx context.Context) error {
 	defer a.unguard()
 	err := a.Conn.Retry(ctx, joinBackoff, func() error {
 		a.at = -1
+		if err := a.Conn.Ready(ctx); err != nil {
+			return err
+		}
 		if err := a.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
 			return zkconn.Final(err)
 		}
@@ -198,9 +206,6 @@ func (a *all) join(ctx context.Context) error {
 // attempt sends one transaction that creates all entries. If the outcome is unknown, it looks for
 // the entries. Its error is for Retry.
 func (a *all) attempt(ctx context.Context) error {
-	if err := a.Conn.Ready(ctx); err != nil {
-		return err
-	}
 	created := lease.Created{Sent: a.Clock.Local()}
 	alone := true
 	for _, j := range a.each {
@@ -253,7 +258,7 @@ func (a *all) attempt(ctx context.Context) error {
 // is unknown or does not fit the request, and adopts a node that is no lock's parent yet.
 func (j *joiner) know(ctx context.Context) error {
 	p := j.lock.believed()
-	if p.state == unknown || p.state != absent && p.kind != j.Kind || p.state == present && !j.fits(&p) {
+	if !j.suits(&p) {
 		var err error
 		if p, err = j.readParent(ctx); err != nil {
 			return err
@@ -274,6 +279,15 @@ func (j *joiner) know(ctx context.Context) error {
 	}
 	j.belief = p
 	return nil
+}
+
+// suits reports whether a join can use a belief without a read. That of a semaphore must be of this
+// session: after a loss of the servers' data, the version of an anchor may recur with other data.
+func (j *joiner) suits(p *parent) bool {
+	if p.state != present {
+		return p.state == absent
+	}
+	return p.kind == j.Kind && j.fits(p) && (p.kind != znode.Semaphore || p.session == j.Conn.Session())
 }
 
 // refused handles the error of an attempt that was not applied, and returns the error for Retry. The

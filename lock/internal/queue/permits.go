@@ -80,11 +80,16 @@ func (v *view) purgeSome(ctx context.Context, ahead []znode.Name) error {
 	return v.blocked(v.known[some[0].Node])
 }
 
-// atJoin lists for a second contender: a lone holder's record may lack the grant, and a waiter that
-// does not know of the grant would not watch the number of permits. While there may be room it lists,
-// too: the reply counts the contenders, and only their names tell how many permits each asks for.
+// atJoin needs no list while there is room, if the number of contenders, which the reply shows, is that
+// of the permits. It lists for a second contender of one permit: a lone holder's record may lack the
+// grant, and a waiter that does not know of the grant would not watch the number of permits. It also
+// lists while there may be room, and only the contenders' names tell how many permits each asks for.
 func (counted) atJoin(d *draft, own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.Capacity()
+	if d.counts && contenders <= capacity {
+		d.by.noteRoom(capacity-contenders, capacity)
+		return position{admitted: true}
+	}
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {
 		return position{} // there may be room: list
 	}
@@ -150,15 +155,20 @@ func (w *waiter) due(i int) time.Duration {
 	return w.holders.since + readFirstAfter + time.Duration(i)*readNextAfter
 }
 
-// countRoom records, for this process's place, how many of its entries the permits suffice for, and
-// how many fit beside the other listed entries.
+// countRoom is noteRoom beside the listed contenders.
 func (c *contender) countRoom(names []znode.Name, capacity int32) {
-	if c.placed == nil {
-		return
-	}
 	free := capacity
 	for _, n := range names {
 		free -= max(1, n.Permits)
+	}
+	c.noteRoom(free, capacity)
+}
+
+// noteRoom records, for this process's place, how many of its entries the permits suffice for, and how
+// many fit into the free permits.
+func (c *contender) noteRoom(free, capacity int32) {
+	if c.placed == nil {
+		return
 	}
 	c.lock.mu.Lock()
 	defer c.lock.mu.Unlock()

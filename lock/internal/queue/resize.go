@@ -105,13 +105,19 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 }
 
 // checkAnchor returns the operation of a join that proves the parent's generation; for a semaphore
-// also the number of permits.
-func (p *parent) checkAnchor(path string) *zk.CheckVersionRequest {
-	version := int32(-1)
+// also the anchor's data. The first join that asks for several permits writes them.
+func (d *draft) checkAnchor() any {
+	p, version := &d.parent, int32(-1)
 	if p.kind == znode.Semaphore {
 		version = p.anchorVersion
 	}
-	return &zk.CheckVersionRequest{Path: anchorPath(path, p.generation), Version: version}
+	path := anchorPath(d.by.parent, p.generation)
+	if d.by.Permits <= 1 || !p.anchor.Single {
+		return &zk.CheckVersionRequest{Path: path, Version: version}
+	}
+	d.sole, p.anchor.Single = true, false
+	p.anchorVersion++
+	return &zk.SetDataRequest{Path: path, Data: p.anchor.Encode(), Version: version}
 }
 
 // readAnchor reads a semaphore's number of permits into p. It fails with zk.ErrNoNode if there is no
