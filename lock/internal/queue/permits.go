@@ -60,12 +60,12 @@ func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 	}
 }
 
-// purgeSome makes room for a try: it reads readAtOnce random ones of the contenders ahead, and purges
+// purgeSome makes room for a try: it reads sixteen random ones of the contenders ahead, and purges
 // those that have expired. It returns a Blocked if all of them seem to be alive.
 func (v *view) purgeSome(ctx context.Context, ahead []znode.Name) error {
 	some := slices.Clone(ahead)
 	rand.New(v.Random).Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
-	some = some[:min(len(some), readAtOnce)]
+	some = some[:min(len(some), zkconn.ReadAtOnce)]
 	dead, err := v.purgeAmong(ctx, some)
 	if err != nil && (len(dead) == 0 || purgeDenied(err)) {
 		return err
@@ -290,7 +290,7 @@ func (w *waiter) purgeDue(ctx context.Context, changed <-chan zk.Event) (purged 
 	if len(due) > 0 && !w.e.WroteSince(w.Conn.LastOutage()) {
 		return true, w.e.Refresh(ctx)
 	}
-	for some := range slices.Chunk(due, readAtOnce) {
+	for some := range slices.Chunk(due, zkconn.ReadAtOnce) {
 		dead, err := w.purgeAmong(ctx, some)
 		if err != nil { // some may have been deleted
 			return true, w.notPurged(ctx, dead, err, changed)

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -129,16 +127,16 @@ func (v *view) purgeAmong(ctx context.Context, names []znode.Name) (dead []*sigh
 	return dead, err
 }
 
-// expired reads contenders, readAtOnce of them concurrently, and returns those that have expired. It
+// expired reads contenders, several at once, and returns those that have expired. It
 // gets missing proofs by samples. It remembers no sighting of an entry that has gone, and one without
 // data of an entry that an ACL hides.
 func (v *view) expired(ctx context.Context, names []znode.Name) (dead []*sighting, err error) {
-	for r := range readEach(names, func(n znode.Name) (*sighting, error) { return v.sight(ctx, n, false, v.Clock.Prove) }) {
-		s, err := r.value, r.err
+	for r := range zkconn.ReadEach(names, func(n znode.Name) (*sighting, error) { return v.sight(ctx, n, false, v.Clock.Prove) }) {
+		s, err := r.Value, r.Err
 		if errors.Is(err, zk.ErrNoAuth) {
-			s, err = &sighting{entry: znode.Entry{Name: r.name}, read: v.Clock.Mono(), wait: -1}, nil
+			s, err = &sighting{entry: znode.Entry{Name: r.Of}, read: v.Clock.Mono(), wait: -1}, nil
 		}
-		switch v.remember(r.name, s, err); {
+		switch v.remember(r.Of, s, err); {
 		case errors.Is(err, zk.ErrNoNode):
 		case err != nil:
 			return nil, err
@@ -147,38 +145,6 @@ func (v *view) expired(ctx context.Context, names []znode.Name) (dead []*sightin
 		}
 	}
 	return dead, nil
-}
-
-// readAtOnce is the number of entries that are read concurrently, before the next ones.
-const readAtOnce = 16
-
-// result is what a read of the named entry has returned.
-type result[T any] struct {
-	name  znode.Name
-	value T
-	err   error
-}
-
-// readEach reads entries, readAtOnce of them concurrently, and yields the results in order.
-func readEach[T any](names []znode.Name, read func(znode.Name) (T, error)) iter.Seq[result[T]] {
-	return func(yield func(result[T]) bool) {
-		for some := range slices.Chunk(names, readAtOnce) {
-			results := make([]result[T], len(some))
-			var reads sync.WaitGroup
-			for i, n := range some {
-				reads.Go(func() {
-					value, err := read(n)
-					results[i] = result[T]{n, value, err}
-				})
-			}
-			reads.Wait()
-			for _, r := range results {
-				if !yield(r) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // deleteEach is deleteExpired, except that an entry that cannot be deleted does not keep the others.

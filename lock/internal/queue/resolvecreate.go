@@ -49,13 +49,13 @@ func (d *draft) search(ctx context.Context) (*znode.Entry, error) {
 	names = slices.DeleteFunc(names, func(n znode.Name) bool { return !strings.HasPrefix(n.Node, d.prefix) })
 	slices.Reverse(names)
 	names = names[:min(len(names), searchMost)]
-	for r := range readEach(names, func(n znode.Name) (zkconn.Node, error) { return c.Conn.Get(ctx, c.path(n)) }) {
-		if errors.Is(r.err, zk.ErrNoNode) || errors.Is(r.err, zk.ErrNoAuth) {
+	for r := range zkconn.ReadEach(names, func(n znode.Name) (zkconn.Node, error) { return c.Conn.Get(ctx, c.path(n)) }) {
+		if errors.Is(r.Err, zk.ErrNoNode) || errors.Is(r.Err, zk.ErrNoAuth) {
 			continue
-		} else if r.err != nil {
-			return nil, r.err
+		} else if r.Err != nil {
+			return nil, r.Err
 		}
-		switch e := znode.ReadEntry(r.name, r.value.Data, znode.Stat(*r.value.Stat)); {
+		switch e := znode.ReadEntry(r.Of, r.Value.Data, znode.Stat(*r.Value.Stat)); {
 		case e.Record.Attempt == znode.FormatID(d.attempt):
 			return &e, nil
 		case e.Stat.Czxid <= d.since: // it and the remaining ones are older than the draft

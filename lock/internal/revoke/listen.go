@@ -3,9 +3,7 @@ package revoke
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -185,35 +183,31 @@ func (b *Requests) list(ctx context.Context) (ids []string, changed <-chan zk.Ev
 	return ids, changed, err
 }
 
-// readAtOnce is the number of requests that are read concurrently, before the next ones.
-const readAtOnce = 16
-
 // tell reads the listed requests to entries of this client, and delivers new ones. It does not read a
 // request again that has not changed since, as the watch of the last read shows. Unless anew is set, it
 // only reads requests to entries for which it has not read a request yet.
 func (b *Requests) tell(ctx context.Context, ids []string, anew bool) (err error) {
-	for some := range slices.Chunk(ids, readAtOnce) {
-		errs := make([]error, len(some))
-		var reads sync.WaitGroup
-		for i, id := range some {
-			b.mu.Lock()
-			w := b.watched[id]
-			late, read := w != nil && w.ended, w != nil && w.seen != 0
-			// A server sends an event before it shows the change. A borrowed connection may pass it on later.
-			changed := read && anew && (!b.Conn.Owned() || zkconn.Fired(w.reads))
-			if late {
-				delete(b.watched, id)
-			}
-			b.mu.Unlock()
-			switch {
-			case late:
-				b.clearSoon(id)
-			case w != nil && (!read || changed):
-				reads.Go(func() { errs[i] = b.tellOne(ctx, id, w) })
-			}
+	var due []*watchedEntry
+	for _, id := range ids {
+		b.mu.Lock()
+		w := b.watched[id]
+		late, read := w != nil && w.ended, w != nil && w.seen != 0
+		// A server sends an event before it shows the change. A borrowed connection may pass it on later.
+		changed := read && anew && (!b.Conn.Owned() || zkconn.Fired(w.reads))
+		if late {
+			delete(b.watched, id)
 		}
-		reads.Wait()
-		err = errors.Join(err, errors.Join(errs...))
+		b.mu.Unlock()
+		switch {
+		case late:
+			b.clearSoon(id)
+		case w != nil && (!read || changed):
+			due = append(due, w)
+		}
+	}
+	tellOne := func(w *watchedEntry) (struct{}, error) { return struct{}{}, b.tellOne(ctx, nodeOf(w.path), w) }
+	for r := range zkconn.ReadEach(due, tellOne) {
+		err = errors.Join(err, r.Err)
 	}
 	return err
 }

@@ -2,6 +2,9 @@ package zkconn
 
 import (
 	"context"
+	"iter"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -117,4 +120,36 @@ func read[T any](ctx context.Context, c *Conn, f func() (T, error)) (value T, er
 		return none, err
 	}
 	return value, nil
+}
+
+// ReadAtOnce is the number of nodes that ReadEach reads concurrently, before the next ones.
+const ReadAtOnce = 16
+
+// Result is what a read of ReadEach has returned.
+type Result[K, T any] struct {
+	Of    K
+	Value T
+	Err   error
+}
+
+// ReadEach calls read for each key, for ReadAtOnce of them concurrently, and yields the results in order.
+func ReadEach[K, T any](keys []K, read func(K) (T, error)) iter.Seq[Result[K, T]] {
+	return func(yield func(Result[K, T]) bool) {
+		for some := range slices.Chunk(keys, ReadAtOnce) {
+			results := make([]Result[K, T], len(some))
+			var reads sync.WaitGroup
+			for i, key := range some {
+				reads.Go(func() {
+					value, err := read(key)
+					results[i] = Result[K, T]{key, value, err}
+				})
+			}
+			reads.Wait()
+			for _, r := range results {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
 }
