@@ -69,7 +69,7 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 		case err != nil:
 			return p, err
 		}
-		data, err := v.check(n)
+		data, err := v.checkParent(n)
 		if err != nil {
 			return p, err
 		}
@@ -101,9 +101,9 @@ func (v *view) readParentSynced(ctx context.Context) (parent, error) {
 	return zkconn.Synced(ctx, v.Conn, v.parent, func() (parent, error) { return v.readParent(ctx) })
 }
 
-// check decodes the data of a parent. The generation of an ancestor of locks is "". A node without data
+// checkParent decodes the data of a parent. The generation of an ancestor of locks is "". A node without data
 // is adopted. The error says why this contender cannot use the parent.
-func (v *view) check(n zkconn.Node) (znode.Parent, error) {
+func (v *view) checkParent(n zkconn.Node) (znode.Parent, error) {
 	if n.Stat.EphemeralOwner != 0 {
 		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, v.parent)
 	}

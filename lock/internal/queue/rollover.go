@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -13,45 +12,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
-
-// collided waits after a join that was refused because its entry's name exists: until the counter has
-// ended, which repeats its last number, or until the copied entry of that name has gone.
-func (j *joiner) collided(ctx context.Context, d *draft) error {
-	if names, err := j.list(ctx, true); err != nil || len(names) == 0 {
-		return err
-	}
-	if j.counter == math.MaxInt32 {
-		return j.rollover(ctx, nil, d.parent.generation)
-	}
-	name, _ := znode.Parse(znode.Predict(d.prefix, j.counter))
-	for {
-		s, err := j.assess(ctx, name, true, j.Clock.Prove)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil
-		case errors.Is(err, zk.ErrNoAuth):
-			s = &sighting{entry: znode.Entry{Name: name}, wait: pollEvery}
-		case err != nil:
-			return err
-		case s.expired:
-			if _, err := j.purgeAmong(ctx, []znode.Name{name}); j.trying && purgeDenied(err) {
-				return err
-			} else if err != nil {
-				j.Log.Debug().Err(err).Str("lock", j.Lock).Str("entry", j.path(name)).Msg("a copied entry has expired, and was not purged; retrying")
-				s.wait = pollEvery
-			} else {
-				s.wait = 0
-			}
-		}
-		if j.trying && !s.expired {
-			return j.blocked(s)
-		}
-		j.waiting("", 0)
-		if err := await(ctx, s.changed, max(0, s.wait)); err != nil {
-			return err
-		}
-	}
-}
 
 // rollover waits until a parent whose counter is at its end has been deleted: the next parent
 // counts from 0 again. The contender's entry e leaves first; nil: it has none. The generation is

@@ -1,10 +1,8 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -83,36 +81,4 @@ func (v *view) contenders(children []string, stat *zk.Stat) []znode.Name {
 		}
 	}
 	return names
-}
-
-// isCopied reports whether n is a copied entry, see [znode.Name.Copied]. The counter gives each number
-// once, except at its end. So another entry with the number of this contender's own is copied, too.
-func (v *view) isCopied(n znode.Name) bool {
-	return n.Copied(v.counter) || v.own.Ours() && n.Seq == v.own.Seq && n.Node != v.own.Node && n.Copied(v.own.Seq)
-}
-
-// copiedFirst moves copied entries to the front: no contender enters ahead of one. It remembers them,
-// because the counter may pass their numbers.
-func (v *view) copiedFirst(names []znode.Name) {
-	known := v.copied
-	v.copied = map[string]bool{}
-	for _, n := range names {
-		if v.isCopied(n) || known[n.Node] {
-			v.copied[n.Node] = true
-		}
-	}
-	if len(v.copied) == 0 {
-		return
-	}
-	if len(known) == 0 {
-		v.Log.Warn().Str("lock", v.Lock).Int("copied", len(v.copied)).Int32("counter", v.counter).
-			Msg("the lock's node was copied with entries that its counter has not reached; waiting for these entries first")
-	}
-	rank := func(n znode.Name) int {
-		if v.copied[n.Node] {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(rank(a), rank(b)) })
 }
