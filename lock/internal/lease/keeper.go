@@ -67,9 +67,6 @@ func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) 
 	return r
 }
 
-// renewAfter returns the time from a write to the next one.
-func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.Jitter(ttl/3, ttl/30) }
-
 // Renewals returns the number of acknowledged writes of entries after their create, transactions
 // with operations of the user included.
 func (k *Keeper) Renewals() uint64 { return k.renewals.Load() }
@@ -162,10 +159,10 @@ func (k *Keeper) lookAtAll() {
 	}
 }
 
-// schedule sets the time of the entry's next tick, and wakes Run if its timer fires later. It also
-// wakes Run if the timer is overdue: the machine may have been suspended, and the timer would fire
-// too late.
-func (k *Keeper) schedule(e *Entry, due, now time.Duration) {
+// setDue sets the time of the entry's next tick, which [Entry.schedule] decides. It wakes Run if its
+// timer fires later, or is overdue: the machine may have been suspended, and the timer would fire too
+// late.
+func (k *Keeper) setDue(e *Entry, due, now time.Duration) {
 	k.mu.Lock()
 	e.due = due
 	if e.index < 0 {

@@ -14,6 +14,10 @@ import (
 // earlyPart limits how early a renewal may be sent to share a transaction: by TTL/earlyPart.
 const earlyPart = 16
 
+// renewAfter returns the time from the create of an entry, or an attach, to the first renewal. Later
+// renewals follow by flight.next: those of one transaction stay together.
+func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.Jitter(ttl/3, ttl/30) }
+
 // renewOld schedules renewals before they are due. In a new term of the leader's clock, entries
 // need an early stamp of that term: each entry is renewed unless its last acknowledged write is of
 // that term. After an outage one entry is renewed, to learn the term. So each outage costs one
@@ -159,5 +163,5 @@ func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 			due = min(due, end-e.margin())
 		}
 	}
-	e.keeper.schedule(e, due, now.Mono)
+	e.keeper.setDue(e, due, now.Mono)
 }
