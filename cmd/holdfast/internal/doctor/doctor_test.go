@@ -321,6 +321,13 @@ var plants = []struct {
 		p.setACL("/locks/stock", ours)
 		p.setACL("/locks", ours)
 	}},
+	{"acl-open", "any client may change 2 of 2 nodes looked at: /locks, /locks/orders", "Restrict the root", locktest.Options{}, func(p *patient) { // an entry may not be read
+		p.credentials()
+		others := zk.DigestACL(zk.PermAll, "other", "secret")
+		p.create(`/locks/orders {"holdfast":2,"kind":"mutex"}`, `/locks/stock {"holdfast":2,"kind":"mutex"}`, "/locks/orders/9f86d081884c7d65-lock-0000000000")
+		p.setACL("/locks/orders/9f86d081884c7d65-lock-0000000000", others)
+		p.setACL("/locks/stock", others)
+	}},
 	{"acl-open-above", "1 node above the root: /", "administrator", locktest.Options{}, (*patient).credentials},
 	{"unreadable", "/locks/secret", "read and delete", locktest.Options{}, func(p *patient) {
 		p.create("/locks/secret " + dir)
@@ -473,7 +480,9 @@ func TestLetsAllChange(t *testing.T) {
 // TestHealthy: on a healthy ensemble the doctor makes all checks, has no finding, and leaves no node.
 func TestHealthy(t *testing.T) {
 	admit(t, locktest.Options{}, func(p *patient) {
-		c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("reaper")), lock.WithLogger(zerolog.Nop()))
+		p.credentials()
+		p.setACL("/", zk.DigestACL(zk.PermAll, "holdfast", "secret"))
+		c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("reaper")), lock.WithDigest("holdfast", "secret"), lock.WithLogger(zerolog.Nop()))
 		iferr.Fatal(t, err)
 		defer c.Close()
 		hold, err := c.Mutex(reaper.DefaultLock).Lock(p.ctx)

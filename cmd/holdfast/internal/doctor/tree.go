@@ -135,16 +135,17 @@ func (e *exam) addNodes(id string, nodes []string, what string, args ...any) {
 // access looks for nodes that any client may change although there are credentials: the nodes above the
 // root, and the root, the locks and their entries; of more than mostACLs, that many.
 func (e *exam) access(ctx context.Context, l list.Listing) error {
-	e.fine("acl-open", "acl-open-above")
 	if e.Config.ZooKeeper.Auth == nil && e.Config.ZooKeeper.SASL == nil {
+		e.tell("ACLs were not looked at: without zookeeper.auth or zookeeper.sasl, any client may change the nodes that this user makes")
 		return nil
 	}
+	e.fine("acl-open", "acl-open-above")
 	var above []string
 	for node := l.Root; node != "/"; {
 		node = path.Dir(node)
 		above = append(above, node)
 	}
-	open, err := e.open(ctx, above)
+	open, _, err := e.open(ctx, above)
 	if err != nil {
 		return err
 	}
@@ -161,29 +162,33 @@ func (e *exam) access(ctx context.Context, l list.Listing) error {
 			nodes = append(nodes, c.Path)
 		}
 	}
-	looked := fmt.Sprintf("of %s looked at", text.Count(len(nodes), "node", "nodes"))
+	for _, u := range l.Unread { // perhaps only an entry below it
+		nodes = append(nodes, u.Path)
+	}
+	chosen := ""
 	if len(nodes) > mostACLs {
-		looked = fmt.Sprintf("of %d nodes looked at, the root and others chosen at random from %d", mostACLs, len(nodes))
+		chosen = fmt.Sprintf(", the root and others chosen at random from %d", len(nodes))
 		rest := nodes[1:]
 		rand.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 		nodes = nodes[:mostACLs]
 		slices.Sort(nodes)
 	}
-	open, err = e.open(ctx, nodes)
+	open, read, err := e.open(ctx, nodes)
 	if err != nil {
 		return err
 	}
+	looked := fmt.Sprintf("of %s looked at%s", text.Count(read, "node", "nodes"), chosen)
 	if len(open) > 0 {
 		e.addNodes("acl-open", open, "zookeeper.auth or zookeeper.sasl names a user, and any client may change %d %s", len(open), looked)
-	} else {
+	} else if read > 0 {
 		e.tell("no client without credentials may change any %s", looked)
 	}
 	return nil
 }
 
-// open returns those of the nodes that any client may change. It skips nodes that are gone, and nodes whose
-// ACL this user may not read.
-func (e *exam) open(ctx context.Context, nodes []string) (open []string, err error) {
+// open returns those of the nodes that any client may change, and the number of ACLs that it has read: not
+// of nodes that are gone, nor of those whose ACL this user may not read.
+func (e *exam) open(ctx context.Context, nodes []string) (open []string, read int, err error) {
 	acls := make([][]zk.ACL, len(nodes))
 	errs := each(nodes, func(i int) (err error) {
 		acls[i], err = e.tree.ACL(ctx, nodes[i])
@@ -192,13 +197,15 @@ func (e *exam) open(ctx context.Context, nodes []string) (open []string, err err
 	for i, node := range nodes {
 		switch err := errs[i]; {
 		case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrNoNode):
+			continue
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		case slices.ContainsFunc(acls[i], letsAllChange):
 			open = append(open, node)
 		}
+		read++
 	}
-	return open, nil
+	return open, read, nil
 }
 
 // each calls do with the index of each node, several concurrently, and returns the errors.
