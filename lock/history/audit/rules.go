@@ -107,8 +107,9 @@ func (a *Audit) create(o *txnlog.Op) {
 			kin := (s.Kind == znode.RW) == (n.entry.Role != znode.Exclusive)
 			proven := a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at) || a.has(txnlog.OpSetData, at)
 			a.judge(Generation, kin && proven, n, n.up, "an entry of its parent's generation joins without a check of the anchor, or as of another kind")
-			anchor, _ := s.anchored(s.Generation)
-			a.judge(Resize, !anchor.Single || n.entry.Permits <= 1, n, n.up, "an entry for several permits joins while the anchor says that each has one")
+			if anchor, _ := s.anchored(s.Generation); anchor.Single {
+				a.judge(Resize, n.entry.Permits <= 1, n, n.up, "an entry for several permits joins while the anchor says that each has one")
+			}
 		}
 		if n.entry.Granted() {
 			a.granted(n)
