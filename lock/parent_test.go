@@ -93,21 +93,6 @@ func TestOwedParentIsDeleted(t *testing.T) {
 	}
 }
 
-// TestCloseAfterSlowTidy: if all entries are deleted and a parent is not, Close returns nil within
-// two seconds.
-func TestCloseAfterSlowTidy(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.dial("a", lock.WithUnlockTimeout(5*time.Second)), w.dial("b")
-		w.unlock(w.lock(a, "other"))
-		w.unlock(w.notAlone(a, b))
-		w.until("the parent is read", w.before(readsParent, func() { w.Partition("a") }))
-		time.Sleep(sessionTimeout) // until the connection is known to be lost
-		begun := time.Now()
-		err := a.Close()
-		isTrue(t, err == nil && time.Since(begun) <= 2*time.Second, "close: %v after %v, with %d entries there", err, time.Since(begun), len(w.entries("x")))
-	})
-}
-
 // TestParentIsReadAgainAfterAnOutage: the session ends during the read of a parent, and the next
 // server lags behind and still shows the entry that was deleted. The client reads again, and
 // deletes the parent.

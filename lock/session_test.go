@@ -79,25 +79,6 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// TestReleaseDuringOutageIsNoticed: if the entry ahead is deleted during an outage of the waiter,
-// the waiter enters after the outage.
-func TestReleaseDuringOutageIsNoticed(t *testing.T) {
-	each(t, "expired", bools, func(w *world, expire bool) {
-		a, b := w.dial("a"), w.dial("b")
-		h := w.lock(a, "x")
-		ch := w.queue(w.ctx, b, "x")
-		w.Partition("b")
-		if expire {
-			w.ExpireLabel("b")
-		}
-		w.unlock(h)
-		time.Sleep(2 * time.Second)
-		w.waits(ch)
-		w.Heal("b")
-		w.finish(w.await(ch).hold)
-	})
-}
-
 // TestLongOutageOfEverything: after an outage of the server, even of ten TTLs, no waiter purges
 // another waiter's entry before that waiter could renew it. The waiters enter in order.
 func TestLongOutageOfEverything(t *testing.T) {
