@@ -477,31 +477,14 @@ func TestRevokeAndClose(t *testing.T) {
 	}
 }
 
-// TestRevokeOnASharedConnection: requests between two clients that borrow one connection arrive,
-// also after its session has expired.
-func TestRevokeOnASharedConnection(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		z := w.raw("lent")
-		a, b := w.lend(z, "a"), w.lend(z, "b")
-		h := w.lock(a, "x", lock.WithTTL(time.Minute))
-		revoked := h.Revoked()
-		w.revoke(b, "x", "one")
-		r := w.hears(revoked)
-		isTrue(t, r.Reason == "one" && r.Owner == "b", "%+v", r)
-		w.ExpireLabel("lent")
-		time.Sleep(5 * time.Second)
-		w.revoke(b, "x", "two")
-		w.hearsOf(revoked, "two")
-		w.unlock(h)
-	})
-}
-
 // TestRevokeOfManyOnASharedConnection: on a borrowed connection each new request makes a client read the
-// earlier ones again. It reads them concurrently, so that no holder hears of a request late.
+// earlier ones again. It reads them concurrently, so that no holder hears of a request late. Requests
+// between two clients on one connection arrive also after its session has expired.
 func TestRevokeOfManyOnASharedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const holds = 40
-		a, b := w.lend(w.raw("lent"), "a"), w.dial("b")
+		z := w.raw("lent")
+		a, b := w.lend(z, "a"), w.lend(z, "b")
 		var all []*lock.Hold
 		for i := range holds {
 			all = append(all, w.lock(a, fmt.Sprint("n", i)))
@@ -518,6 +501,10 @@ func TestRevokeOfManyOnASharedConnection(t *testing.T) {
 			}
 		}
 		atMost(t, "time until all holders are asked again", time.Since(begun), 40*latency)
+		w.ExpireLabel("lent")
+		time.Sleep(5 * time.Second)
+		w.revoke(b, all[0].Name(), "after the session")
+		w.hearsOf(all[0].Revoked(), "after the session")
 		w.unlock(all...)
 	})
 }
