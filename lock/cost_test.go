@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -200,15 +199,14 @@ func TestBargingBehindADeadWaiter(t *testing.T) {
 	})
 }
 
-// crowd is a kind of many waiters for one lock. weight is the part of the lock's room that the i-th one
-// takes.
+// crowd is a kind of many waiters for one lock. The i-th takes weights[i%len(weights)] of the lock's room.
 type crowd struct {
-	room   int
-	weight func(i int) int
-	take   func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (unlocker, error)
-	hold   time.Duration
-	shares bool // waiters of a client may share an entry
-	lists  int  // number of times that a waiter lists all contenders
+	room    int
+	weights []int
+	take    func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (unlocker, error)
+	hold    time.Duration
+	shares  bool // waiters of a client may share an entry
+	lists   int  // number of times that a waiter lists all contenders
 }
 
 // TestManyWaiters: very many waiters of one lock, of each kind, get it, as many at once as may. The
@@ -227,9 +225,7 @@ func TestManyWaiters(t *testing.T) {
 	}
 	const everybody, bytesOfName = 1 << 30, 50 // room for any number of readers; the bytes of a child in a list
 	const noted = 15 * time.Millisecond        // a hold in which a client records its grant: the next waiter lists nothing
-	one := func(int) int { return 1 }
-	write := func(int) int { return everybody }
-	fourthWrites := func(i int) int { return []int{1, everybody}[i%4/3] }
+	one, write, fourthWrites := []int{1}, []int{everybody}, []int{1, 1, 1, everybody}
 	mutex := func(ctx context.Context, c *lock.Client, _ int, opts ...lock.LockOption) (unlocker, error) {
 		return c.Mutex("x", opts...).Lock(ctx)
 	}
@@ -248,7 +244,7 @@ func TestManyWaiters(t *testing.T) {
 	slots := func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (unlocker, error) {
 		return c.Semaphore("x", 4, opts...).Acquire(ctx, weight)
 	}
-	for name, kind := range map[string]crowd{
+	forEach(t, locktest.Options{}, map[string]crowd{
 		"mutex":                          {1, one, mutex, noted, false, 0},
 		"barging":                        {1, one, barge, 0, true, 0},
 		"several mutexes":                {1, one, several, noted, false, 0},
@@ -256,54 +252,41 @@ func TestManyWaiters(t *testing.T) {
 		"readers and writers":            {everybody, fourthWrites, pages, noted, false, 1},
 		"readers and writers that share": {everybody, fourthWrites, pages, time.Millisecond, true, 0},
 		"permits":                        {4, one, slots, noted, false, 1},
-		"several permits":                {4, func(i int) int { return 1 + i%4 }, slots, noted, false, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var few, many int64
-			subtest(t, "few", locktest.Options{}, func(w *world) { few = kind.queueUp(w, n/10) })
-			subtest(t, "many", locktest.Options{}, func(w *world) { many = kind.queueUp(w, n) })
-			t.Cleanup(func() { atMost(t, "bytes for each waiter", many, few*3/2+int64(kind.lists*n*bytesOfName)) })
-		})
-	}
+		"several permits":                {4, []int{1, 2, 3, 4}, slots, noted, false, 2},
+	}, func(w *world, kind crowd) {
+		few := kind.queueUp(w, "few", n/10)
+		atMost(w, "bytes for each waiter", kind.queueUp(w, "many", n), few*3/2+int64(kind.lists*n*bytesOfName))
+	})
 }
 
-// queueUp queues n waiters behind a holder. Then the holder unlocks, and each waiter takes its turn.
-// It returns the number of bytes on the wire for each waiter.
-func (kind crowd) queueUp(w *world, n int) int64 {
-	const clients = 10
+// queueUp queues n waiters of ten new clients behind a holder. Then the holder unlocks, and each waiter
+// takes its turn. It returns the number of bytes on the wire for each waiter.
+func (kind crowd) queueUp(w *world, label string, n int) int64 {
 	long := lock.WithPolicies(policies{TTL: time.Hour, Grace: grace, LocalWindow: window})
 	var all []*lock.Client
-	for i := range clients {
-		all = append(all, w.dial(fmt.Sprint(i), long))
+	for i := range 10 {
+		all = append(all, w.dial(fmt.Sprint(label, i), long))
 	}
-	bytes := func() (sum int64) {
-		for i := range clients {
-			c := w.Requests()[fmt.Sprint(i)]
-			sum += c.BytesFromClient + c.BytesToClient
-		}
-		return sum
-	}
-	first, err := kind.take(w.ctx, w.dial("first", long), kind.room)
+	first, err := kind.take(w.ctx, w.dial(label, long), kind.room)
 	w.ok(err)
-	before := bytes()
-	var inside, entered atomic.Int64
-	var waiters sync.WaitGroup
-	for i := range n {
-		waiters.Go(func() {
-			weight := kind.weight(i)
+	before := w.bytes()
+	var inside atomic.Int64
+	waiters := async(func() error {
+		inEach(n, func(i int) {
+			weight := kind.weights[i%len(kind.weights)]
 			var own []lock.LockOption
 			if !kind.shares { // requests with different metadata have entries of their own
 				own = append(own, lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(i)}))
 			}
-			h, err := kind.take(w.ctx, all[i%clients], weight, own...)
+			h, err := kind.take(w.ctx, all[i%len(all)], weight, own...)
 			w.ok(err)
 			atMost(w, "inside", inside.Add(int64(weight)), int64(kind.room))
-			entered.Add(1)
 			time.Sleep(kind.hold)
 			inside.Add(int64(-weight))
 			w.ok(h.Unlock())
 		})
-	}
+		return nil
+	})
 	w.until("all wait", func() bool {
 		waiting := 0
 		for _, c := range all {
@@ -313,7 +296,14 @@ func (kind crowd) queueUp(w *world, n int) int64 {
 	})
 	settle()
 	w.ok(first.Unlock())
-	waiters.Wait()
-	equal(w, "were in", entered.Load(), int64(n))
-	return (bytes() - before) / int64(n)
+	w.ok(<-waiters)
+	return (w.bytes() - before) / int64(n)
+}
+
+// bytes returns the number of bytes on the wire of all clients.
+func (w *world) bytes() (sum int64) {
+	for _, c := range w.Requests() {
+		sum += c.BytesFromClient + c.BytesToClient
+	}
+	return sum
 }
