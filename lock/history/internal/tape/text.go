@@ -25,8 +25,8 @@ import (
 //
 // Nodes are l (a lock's), l/anchor, and the entries l/0 (of a mutex), l/r0 (reads), l/w0 (writes) and
 // l/0*2 (of two permits). A path from the root begins with a slash. Data is a text in quotes or one that
-// begins with a brace; of a lock its kind [adopted]; of an anchor permits=N and resized=N; of an entry its
-// owner, and what its record says.
+// begins with a brace; of a lock its kind [adopted]; of an anchor permits=N, resized=N and single; of an
+// entry its owner, and what its record says.
 type Text struct {
 	*testing.T
 	*Tape
@@ -257,6 +257,8 @@ func (x *Text) anchor(words []string) (a znode.AnchorData) {
 			a.Permits = x.count(value)
 		case "resized":
 			a.Resized = x.count(value)
+		case "single":
+			a.Single = true
 		default:
 			x.Fatalf("an anchor has no %s", name)
 		}
