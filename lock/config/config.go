@@ -22,7 +22,7 @@ type Config struct {
 	ZooKeeper ZooKeeper   `key:"zookeeper"`
 	Root      string      `key:"root" rule:"root"` // the node under which all locks are; default "/locks"
 	Log       Log         `key:"log"`
-	Policies  *policy.Set `key:"policies"`
+	Policies  *policy.Set `key:"policies"` // the keys of a policy are tags of policy.Rule and lock.Policy
 	Reaper    Reaper      `key:"reaper"`
 	Status    Status      `key:"reaper"`          // the status page; its keys are below reaper, too
 	Roots     []Root      `key:"roots" least:"1"` // the reaper's roots; none: Root alone

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -141,6 +142,28 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 	if rule != nil {
 		d.refuse(path, "%v", rule)
 	}
+}
+
+// newSet returns the set of the policies at path. It adds the mistakes, without those that only follow
+// from a mistake that the decoder has found.
+func (d *decoder) newSet(rules []policy.Rule, path string) *policy.Set {
+	set, err := policy.NewSet(rules...)
+	var wrong *policy.Error
+	if !errors.As(err, &wrong) {
+		return set
+	}
+	found := maps.Clone(d.keys) // those of the decoder, and not of the loop below
+	for _, m := range wrong.Mistakes {
+		if m.Index < 0 {
+			d.add(path, m.Value, "%s", m.Reason)
+			continue
+		}
+		at := fmt.Sprintf("%s[%d]", path, m.Index)
+		if !slices.ContainsFunc([]string{at, at + "." + m.Key, at + "." + m.With}, func(key string) bool { return found[key] }) {
+			d.add(at+"."+m.Key, m.Value, "%s", m.Reason)
+		}
+	}
+	return nil
 }
 
 // together has a mapping add the mistakes about keys that do not fit together.
