@@ -146,7 +146,7 @@ type joiner struct {
 	d      *draft // the attempt
 	denied bool   // an ACL forbids to create the parent
 
-	guard   string // path of its guard, see makeGuard; "": none
+	guard   string // path of its guard, see guardLock; "": none
 	guarded bool   // the guard exists, as far as is known: the next attempt deletes it
 }
 
@@ -179,7 +179,7 @@ func (a *all) join(ctx context.Context) error {
 		}
 		know := (*joiner).know
 		if len(a.each) > 1 && a.refusals >= guardAfter {
-			know = (*joiner).makeGuard
+			know = (*joiner).guardLock
 		}
 		if err := a.together(ctx, know); err != nil {
 			return zkconn.Final(err)

@@ -245,5 +245,12 @@ func (q *Queue) removeIf(path string, keepParent bool, patience time.Duration, m
 	}
 }
 
+// removeGuard deletes a guard in the background, unless an adoption whose reply was lost has made it the
+// anchor.
+func (c *contender) removeGuard(guard string) {
+	c.removeIf(guard, c.KeepParent, c.patience(&c.Terms), func(n zkconn.Node) bool { return n.Stat.EphemeralOwner != 0 },
+		"a guard could not be deleted; it ends with the session")
+}
+
 // usedAgain is the time for which a lock's parent stays after the lock's last use.
 const usedAgain = time.Second

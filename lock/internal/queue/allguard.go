@@ -12,15 +12,15 @@ import (
 // guardAfter is the number of refused joins after which a join for several locks uses guards.
 const guardAfter = 2
 
-// makeGuard creates a guard below the joiner's lock, and the parent if there is none. A guard is an
+// guardLock creates a guard below the lock of a joiner, and the parent if there is none. A guard is an
 // ephemeral node with the name of an anchor. It is no contender, so it is in the way of no client. But
 // no client can delete a parent that has a guard. So the belief about the parent stays right until one
 // transaction creates the entries and deletes the guards of all locks. Without guards a join for many
 // locks may be refused without end, because any of the beliefs can be outdated. If the process dies,
 // the server deletes the guards with the session.
 //
-// makeGuard does nothing if the server makes no ephemeral nodes for this session.
-func (j *joiner) makeGuard(ctx context.Context) error {
+// guardLock does nothing if the server makes no ephemeral nodes for this session.
+func (j *joiner) guardLock(ctx context.Context) error {
 	if j.guard == "" {
 		j.guard = anchorPath(j.parent, j.newID())
 	}
@@ -63,11 +63,4 @@ func (a *all) unguard() {
 			j.guard, j.guarded = "", false
 		}
 	}
-}
-
-// removeGuard deletes a guard in the background, unless an adoption whose reply was lost has made it the
-// anchor.
-func (c *contender) removeGuard(guard string) {
-	c.removeIf(guard, c.KeepParent, c.patience(&c.Terms), func(n zkconn.Node) bool { return n.Stat.EphemeralOwner != 0 },
-		"a guard could not be deleted; it ends with the session")
 }
