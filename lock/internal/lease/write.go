@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Only this file and last.go write an entry's node: this file while the entry lasts, last.go when it
-// has ended. Of the writes in this file one is in flight or in doubt at a time.
+// After the create only this file and last.go write an entry's node: this file while the entry lasts,
+// last.go when it has ended, and to attach. Of the writes in this file one is in flight or in doubt at a time.
 
 // write is a write of an entry's record. All attempts have the same bytes and the same version, so
 // at most one is applied.

@@ -15,7 +15,7 @@
 //	                  predecessor                         join in one transaction
 //
 //	Queue                what package lock calls
-//	lockState            what this client knows of one lock while it uses the lock
+//	lockState            what this client knows of one lock while it uses the lock; lockStates has all
 //	view                 what one request reads of a lock, and its verdicts
 //	contender            a view that joins: a joiner at first, then a waiter
 //	draft, exit          the operations of a join; an entry that leaves
@@ -31,9 +31,10 @@
 //     behind, which watches that entry. That waiter enters at once if it knows that this was the only
 //     holder; otherwise it lists the entries first (Admission). If the holder has crashed, the waiter deletes the
 //     entry when the lease and the grace have passed (Waiting and purging).
-//   - To a goroutine of the same client, within the local window: a local handoff. The entry stays, and
-//     no request is sent. Each goroutine has a hold and a token of its own. The code
-//     of package lock and below calls only this a handoff.
+//   - To a goroutine of the same client, within the local window, 10 ms from the grant by default: a
+//     local handoff. The entry stays, and no request is sent. The goroutine that unlocks gives the
+//     entry to the first waiting one. Each of them has a hold and a token of its own. The code of
+//     package lock and below calls only this a handoff.
 //   - To a goroutine of the same client, after the window: an exchange. One transaction deletes the entry
 //     and creates another one at the end of the queue.
 //   - To another process, by a ticket: it attaches to the entry that the first one has detached.
@@ -91,8 +92,8 @@
 // is a sample of the leader's clock. NumChildren 2, the anchor and the new entry, proves that there
 // is no other contender.
 //
-// The third kind is a client's first join below a parent that Holdfast has not created. The create
-// and the delete of a node without meaning prove that the client may delete entries there.
+// The line "adopted" is a client's first join below a parent that Holdfast has not created. The
+// create and the delete of a node without meaning prove that the client may delete entries there.
 //
 // A parent of another kind or format, or with foreign data, is refused and not touched. A parent
 // without a generation or its anchor is adopted before the join (adopt.go):
@@ -207,7 +208,8 @@
 //     join that was refused before; a leaver's belief that it is alone. If a guess is refused, the parts
 //     that rest on other guesses are not applied either: joins read those parents at once; leaves and
 //     exchanges are sent again as Delete(E, v).
-//   - A part that waits leaves with its caller, except deletes. All leave if the session is lost.
+//   - A part that waits is not sent if its caller gives up, unless it is a delete. If the session is
+//     lost, none is sent.
 //
 // Entries of one transaction have one czxid. Within a lock their sequences tell them apart; two locks
 // may show the same token.
@@ -225,10 +227,10 @@
 //     unless the lease may have expired before the unlock.
 //   - a purge: list.
 //
-// Only write.go and last.go of package lease write an entry's node. One write is in flight or in doubt
-// at a time. The last one, which deletes or detaches, may be sent behind it: on the version v that is
-// known, or on v+1. It names any other version only after a read. Operations that share a write's
-// transaction have answers of their own:
+// After the create only write.go and last.go of package lease write an entry's node. One write is in
+// flight or in doubt at a time. The last one deletes or detaches, on the version v that is known; behind
+// a write whose reply is missing, on v+1. It names any other version only after a read. Operations that
+// share a write's transaction have answers of their own:
 //
 //   - a transaction of a hold is applied if the version rose by two. If the node has gone, it is in
 //     doubt.
@@ -257,9 +259,10 @@
 //
 // # The goroutines of a client
 //
-// Package place decides on local handoffs. An entry is handed off only if its lease is fresh, and at once,
-// or when the write in flight is answered; if the window ends before that, the entry leaves. Behind a
-// hold of a second the first waiting goroutine joins while the entry is still held.
+// Package place decides on local handoffs (Release). Only an entry with a fresh lease is handed off. If
+// a write of it is in flight, a goroutine awaits the answer first; if the window ends before that, the
+// entry leaves. Behind a hold of a second the first waiting goroutine joins while the entry is still
+// held.
 //
 //	one for the client     the keeper, which renews; watchSession; package revoke and the tidier while there
 //	                       is work; those of observers and logs; the connection's own

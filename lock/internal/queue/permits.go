@@ -15,7 +15,7 @@ import (
 
 // The anchor's data has a semaphore's number of permits. The first contenders hold the semaphore, as
 // long as the permits suffice. Any holder can be the next to release its permits. So a waiter counts
-// the permits of all contenders ahead.
+// the permits of all contenders ahead ([znode.WaitsFor]).
 //
 //   - The first waiter watches the children. After each change it lists, then reads the number of
 //     permits, and counts. It must read the number after the list: a Resize lowers the number in the
@@ -41,7 +41,7 @@ func (counted) fit(r *Request) int { return int(max(1, r.Capacity/r.Permits)) }
 
 func (counted) nextAhead(_ []znode.Name, self int) int { return self - 1 }
 
-// free purges expired contenders as long as there is no room and purgeSome finds such ones.
+// free is for a try: it purges expired contenders as long as there is no room and purgeSome finds such ones.
 func (counted) free(ctx context.Context, v *view, names []znode.Name) error {
 	capacity, err := v.readCapacity(ctx)
 	if err != nil {
