@@ -26,7 +26,6 @@ func (f *faults) begin(least, most time.Duration) {
 	f.series = append(f.series, crew.Series{Least: least, Most: most})
 }
 
-// together adds a fault.
 func (f *faults) together(name string, of func(s *system) crew.Fault) {
 	var each []crew.Fault
 	for _, s := range f.systems {
@@ -48,7 +47,6 @@ func (f *faults) clients(name string, draw func(r *rand.Rand) []int, least, most
 	})
 }
 
-// two draws two clients.
 func two(r *rand.Rand) []int { return r.Perm(clients)[:2] }
 
 // servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several

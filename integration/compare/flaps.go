@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -190,7 +189,6 @@ func (t *trial) carryOut(ctx context.Context) {
 	}
 }
 
-// open connects n clients to the lock.
 func (t *trial) open(ctx context.Context, n int) (clients []*peers.Client) {
 	for range n {
 		clients = append(clients, must(t.process.Open(ctx, t.server, t.path, peers.Mutex)))
@@ -198,7 +196,6 @@ func (t *trial) open(ctx context.Context, n int) (clients []*peers.Client) {
 	return clients
 }
 
-// session returns the id of a client's session.
 func session(c *peers.Client) (id int64) {
 	id, _, _ = c.Tap.Session()
 	return id
@@ -238,17 +235,15 @@ func (t *trial) pair(ctx context.Context) *pairRun {
 	// The rounds strike at different times between two pings or renewals.
 	check(wait.Sleep(ctx, time.Duration(t.round-1)*700*time.Millisecond))
 	comeIn := func(patience time.Duration) {
-		over := errors.New("over")
-		ctx, cancel := context.WithTimeoutCause(ctx, patience, over)
-		defer cancel()
-		answer, err := second.Hear(ctx, coming)
-		if errors.Is(err, over) {
-			return
+		select {
+		case answer := <-coming:
+			if r.in = answer.At; answer.Text != peers.OK {
+				check(fmt.Errorf("the second cannot take the lock: %s", answer.Text))
+			}
+		case <-time.After(patience): // if the peer has ended, the next command says so
+		case <-ctx.Done():
+			check(context.Cause(ctx))
 		}
-		if check(err); answer.Text != peers.OK {
-			check(fmt.Errorf("the second cannot take the lock: %s", answer.Text))
-		}
-		r.in = answer.At
 	}
 	before := session(first)
 	r.struck = time.Now()

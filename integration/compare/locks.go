@@ -216,7 +216,6 @@ func allWork(s *system, _ period) bool {
 
 var lockHead = []string{"workload", "system", "attempts", "holds", "overlaps of claims", "acts", "acts outside of the hold", "elements added", "lost", "fenced violations", "longest without a grant", "calls that were not a success, by class"}
 
-// judgeLocks judges all workloads of a system.
 func judgeLocks(s *system, p period) (rows [][]any, broken breaches) {
 	for _, w := range workloads {
 		if !slices.Contains(s.offers, w) {

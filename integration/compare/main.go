@@ -24,7 +24,6 @@ import (
 	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
-// Exit statuses.
 const (
 	exitBroken  = 1
 	exitUnknown = 2
@@ -41,7 +40,7 @@ type kind struct {
 	work    func(ctx context.Context, w *worker) error // of a client, until ctx ends
 	faults  func(*faults)
 	// settled reports whether a system is ready for faults, if the period has not begun, or whether
-	// its clients may end. nil: it is.
+	// its clients may end.
 	settled func(s *system, p period) bool
 	head    []string
 	// judge returns a system's rows of the table, and what Holdfast would have broken.

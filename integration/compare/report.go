@@ -85,7 +85,6 @@ const (
 	pageEnd     = "<!-- end -->\n"
 )
 
-// readResults reads the results of a folder.
 func readResults(dir string) (all []result, err error) {
 	path := filepath.Join(dir, resultsFile)
 	data, err := os.ReadFile(path)

@@ -30,7 +30,6 @@ const (
 // artifacts is the folder in which the evidence of a broken promise is kept.
 var artifacts = "../artifacts"
 
-// settings are those of a run.
 type settings struct {
 	Kind     string
 	Seed     uint64
@@ -69,7 +68,6 @@ type system struct {
 	*crew.Team
 }
 
-// run is what runs, and its result.
 type run struct {
 	result
 	out     io.Writer
@@ -131,7 +129,6 @@ func (r *run) serve(ctx context.Context, peers []peer) (map[*service][]string, e
 	return addrs, nil
 }
 
-// version adds the version of a program to the result.
 func (r *run) version(v string) {
 	if all := strings.Split(r.Versions, ", "); v != "" && !slices.Contains(all, v) {
 		r.Versions = strings.TrimPrefix(r.Versions+", "+v, ", ")
@@ -173,7 +170,6 @@ func (w *worker) note(r crew.Record) {
 	}
 }
 
-// random returns a stream of random numbers of the client.
 func (c client) random(stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(c.Seed+stream, uint64(c.Index)<<32|uint64(c.Life)))
 }
@@ -264,7 +260,7 @@ type period struct {
 // settled again, or after settlePatience.
 func (k kind) torment(ctx context.Context, r *run) (p period, err error) {
 	unsettled := func(s *system) bool {
-		return len(s.History.All()) == 0 || k.settled != nil && !k.settled(s, p)
+		return len(s.History.All()) == 0 || !k.settled(s, p)
 	}
 	err = wait.Until(ctx, crew.StartPatience, "all systems work", func() (bool, error) {
 		for _, s := range r.systems {

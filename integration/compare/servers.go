@@ -50,7 +50,6 @@ type programs struct {
 	serves     func(ctx context.Context, i int) bool
 }
 
-// start starts the processes.
 func (p *programs) start(ctx context.Context, command func(i int) (*exec.Cmd, error)) error {
 	err := p.team.Start(crew.Places{N: len(p.Given), Command: func(i, _ int, _ []string) (*exec.Cmd, error) { return command(i) }})
 	for i := range p.team.Clients {
@@ -62,7 +61,6 @@ func (p *programs) start(ctx context.Context, command func(i int) (*exec.Cmd, er
 	return err
 }
 
-// await waits until a process serves.
 func (p *programs) await(ctx context.Context, i int) error {
 	return wait.Until(ctx, crew.StartPatience, "the server at "+p.Given[i]+" serves", func() (bool, error) {
 		if died := p.team.Died(); len(died) > 0 {
@@ -112,7 +110,6 @@ const etcdEnv = "HOLDFAST_COMPARE_ETCD"
 // askPatience is the limit of a question to a member, which may be paused.
 const askPatience = time.Second
 
-// etcdConfig is the configuration of a member.
 type etcdConfig struct {
 	Index          int
 	Dir            string
@@ -123,7 +120,6 @@ type etcdConfig struct {
 // tests have it.
 const partMember, healMember = syscall.SIGUSR1, syscall.SIGUSR2
 
-// serveEtcd runs a member until it ends.
 func serveEtcd(own etcdConfig) error {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, partMember, healMember)
@@ -157,7 +153,6 @@ func serveEtcd(own etcdConfig) error {
 	}
 }
 
-// etcdCluster is a cluster of members.
 type etcdCluster struct {
 	programs
 	look *clientv3.Client

@@ -99,17 +99,15 @@ func (w *worker) memberList(ctx context.Context) error {
 			return err
 		}
 		for i := range stops {
-			if (ownerOf(i, list) == w.Worker) == (stops[i] != nil) {
-				continue
-			}
-			if stop := stops[i]; stop != nil {
-				stop()
+			switch owner := ownerOf(i, list) == w.Worker; {
+			case owner && stops[i] == nil:
+				own, stop := context.WithCancel(ctx)
+				stops[i] = stop
+				working.Go(func() { w.workOn(own, i, "", nil) })
+			case !owner && stops[i] != nil:
+				stops[i]()
 				stops[i] = nil
-				continue
 			}
-			own, stop := context.WithCancel(ctx)
-			stops[i] = stop
-			working.Go(func() { w.workOn(own, i, "", nil) })
 		}
 		select {
 		case <-ctx.Done():
@@ -256,7 +254,6 @@ func (l *ledger) pass(at monotonic.Instant) {
 	}
 }
 
-// record adds a record.
 func (l *ledger) record(r *crew.Record) {
 	switch r.Op {
 	case crew.OpKilled:
