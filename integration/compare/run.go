@@ -182,6 +182,7 @@ func (k kind) race(ctx context.Context, r *run) error {
 	}
 	program := "" // this one
 	if slices.ContainsFunc(k.peers, func(p peer) bool { return p.job.Off }) {
+		r.say("builds the clients with wall clocks that are off")
 		if program, err = buildOff(ctx, r.dir, "."); err != nil {
 			return err
 		}
@@ -272,6 +273,7 @@ func (k kind) torment(ctx context.Context, r *run) (p period, err error) {
 	})
 	p.begun = monotonic.Now()
 	if err == nil {
+		r.say("all systems work: faults begin")
 		err = r.disturb(ctx, k.faults)
 	}
 	p.ended = monotonic.Now()
