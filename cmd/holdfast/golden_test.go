@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,10 @@ func TestHelp(t *testing.T) {
 		out, _, status := holdfast(t, args...)
 		if status != 0 {
 			t.Errorf("%v: status %d", args, status)
+		}
+		configured := !slices.Contains([]string{"audit", "dev", "version"}, cmd.Name())
+		if strings.Contains(out, "--servers host") != configured || strings.Contains(out, "--root node") != configured {
+			t.Errorf("%v: the flags of the configuration are shown, or used: %v", args, configured)
 		}
 		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/demo"
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
@@ -41,7 +42,17 @@ more with run.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags.Add(cmd.PersistentFlags())
-	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newShards(flags), newHistory(flags), newAudit(), newRevoke(flags), newBreak(flags), newSweep(flags),
-		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newDev(), newVersion())
+	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newShards(flags), newHistory(flags), unconfigured(newAudit()), newRevoke(flags), newBreak(flags), newSweep(flags),
+		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), unconfigured(newDev()), unconfigured(newVersion()))
+	return cmd
+}
+
+// unconfigured hides the flags of the configuration in the help of a command that does not use them. It
+// takes them as others do, because they may be part of an alias.
+func unconfigured(cmd *cobra.Command) *cobra.Command {
+	set := pflag.NewFlagSet("", pflag.PanicOnError)
+	new(app.Flags).Add(set)
+	set.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	cmd.Flags().AddFlagSet(set)
 	return cmd
 }
