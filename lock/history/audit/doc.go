@@ -47,7 +47,8 @@
 //	            adoption replaces a guard, and marks an empty node as adopted
 //	empty       an anchor is deleted with its parent, and an adopted parent only at   queue: Leaving
 //	            the counter's end
-//	resize      permits are removed together with an entry that holds them            queue: Semaphores, elections
+//	resize      permits are removed together with an entry that holds them; no join   queue: Semaphores, elections
+//	            asks for several below an anchor that says that each has one
 //	foreign     no client overwrites other programs' data, or deletes entries of      znode: Names of entries
 //	            other libraries, of sessions, or without a record of this format
 //	tick        a tick's run is recorded once, and its end by its own hold, in a      schedule: What is recorded
