@@ -52,20 +52,13 @@ func first(faults ...locktest.Fault) func(n int) locktest.Fault {
 // see [world.servedInTheEnd].
 func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
 	var done atomic.Bool
-	w.Cleanup(func() {
-		if !done.Load() {
-			w.Errorf("no request came to suffer %+v: the test does not show what it means to", f)
+	w.faults(func(r locktest.Request) bool {
+		is := !done.Load() && filter(r) && !done.Swap(true)
+		if is && f.Delay > 0 {
+			w.servedInTheEnd(r, f)
 		}
-	})
-	w.Intercept(func(r locktest.Request) locktest.Fault {
-		if !done.Load() && filter(r) && !done.Swap(true) {
-			if f.Delay > 0 {
-				w.servedInTheEnd(r, f)
-			}
-			return f
-		}
-		return locktest.Fault{}
-	})
+		return is
+	}, f)
 	return done.Load
 }
 
