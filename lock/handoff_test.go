@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,31 +169,18 @@ func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	}
 }
 
-// TestMaxHoldIsForEachHold: max_hold applies to each hold of a handed off entry separately.
-func TestMaxHoldIsForEachHold(t *testing.T) {
+// TestEndedHoldIsNotEnteredAgain: the context of an ended hold does not reenter, although the entry
+// continues with another hold. The ended hold issues no ticket. max_hold applies to each hold of the entry
+// separately.
+func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const late = 900 * time.Millisecond
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second, MaxHold: ttl}))
-		h := w.lock(a, "x")
-		next := w.line(w.ctx, a, "x", 1)[0]
-		time.Sleep(late)
-		h = w.pass(h, next)
-		equal(t, "handoffs", h.Token().Parts().Pass, 1)
-		time.Sleep(ttl - late/2)
-		w.alive(h)
-		time.Sleep(late)
-		mustBe(t, h.Err(), lock.ErrMaxHold)
-	})
-}
-
-// TestEndedHoldIsNotEnteredAgain: the context of an ended hold does not reenter, although the entry
-// continues with another hold. The ended hold issues no ticket.
-func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.client("a")
 		before := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 1)
+		time.Sleep(late)
 		h := w.pass(before, line[0])
+		equal(t, "handoffs", h.Token().Parts().Pass, 1)
 		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(before.Context()) })
 		mustBe(t, w.outcome(again).err, lock.ErrUnlocked)
 		mustBe(t, before.Unlock(), lock.ErrUnlocked)
@@ -203,8 +189,10 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		ticket, err := before.Ticket()
 		isTrue(t, errors.Is(err, lock.ErrUnlocked) && ticket.IsZero(), "ticket %v, %v", ticket, err)
 		equal(t, "entry of the next hold", h.EntryPath(), before.EntryPath())
+		time.Sleep(ttl - late/2)
 		w.alive(h)
-		w.finish(h)
+		time.Sleep(late)
+		mustBe(t, h.Err(), lock.ErrMaxHold)
 	})
 }
 
@@ -526,35 +514,6 @@ func TestExchangeGivenUp(t *testing.T) {
 		w.Heal("a")
 		time.Sleep(ttl / 2)
 		w.hasEntries("x", 0)
-		w.empty()
-	})
-}
-
-// TestCloseDuringTheSearchOfAnExchange: if the client closes while it looks for the entry of an exchange
-// in doubt, all local waiters get ErrClosed, and no node is left.
-func TestCloseDuringTheSearchOfAnExchange(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a")
-		h := w.lock(a, "x")
-		line := w.line(w.ctx, a, "x", 2)
-		var lost, left, searched atomic.Bool
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			switch {
-			case exchanges(r, h):
-				lost.Store(true)
-				return locktest.Fault{Drop: locktest.AfterApply}
-			case leaves(h)(r):
-				left.Store(true)
-			case left.Load() && !searched.Swap(true):
-				return locktest.Fault{Delay: time.Second}
-			}
-			return locktest.Fault{}
-		})
-		w.unlock(h)
-		w.until("the search", searched.Load)
-		isTrue(w, lost.Load(), "there was no exchange")
-		w.close(a)
-		w.endBy(lock.ErrClosed, line...)
 		w.empty()
 	})
 }

@@ -307,25 +307,6 @@ func TestDataWrittenAmongSeveralClients(t *testing.T) {
 	})
 }
 
-// TestDataWrittenBeforeAnExchange: a goroutine waits while another one has the lock, and another
-// program writes the lock's node. The exchange of their entries leaves the data as it is.
-func TestDataWrittenBeforeAnExchange(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.client("a"), w.raw("other")
-		h := w.lock(a, "x")
-		waiting := w.line(w.ctx, a, "x", 1)
-		w.set(z, "/locks/x", []byte("mine"))
-		time.Sleep(lock.DefaultLocalWindow / 2)
-		got := start(func() (*lock.Hold, error) { return nil, h.Unlock() })
-		time.Sleep(time.Second)
-		w.ok((<-got).err)
-		if next := w.outcome(waiting[0]); next.err == nil { // handed off without a write of the node
-			w.unlock(next.hold)
-		}
-		w.unchanged(second(a.Mutex("x").Lock(w.ctx)))
-	})
-}
-
 // TestJoinsOfSeveralClientsAreNotRefused: clients that use a lock one after the other, each alone,
 // or that wait for each other, send hardly more than two transactions for each hold.
 func TestJoinsOfSeveralClientsAreNotRefused(t *testing.T) {

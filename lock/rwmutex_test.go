@@ -304,20 +304,3 @@ func TestReaderDoesNotJoinAnExtendedEntry(t *testing.T) {
 		w.finish(first, second)
 	})
 }
-
-// TestReaderBesideOneWithARecreatedParent: another program has replaced the node of a reader's lock
-// by a foreign node. Another RLock of the same client returns ErrForeign and writes nothing below
-// that node.
-func TestReaderBesideOneWithARecreatedParent(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		rw, z := w.rw("a"), w.raw("other")
-		h := w.take(rw.RLock)
-		time.Sleep(2 * window)
-		w.remove(z, h.EntryPath(), "/locks/x/"+znode.Anchor(w.parent("x").Generation), "/locks/x")
-		w.create(z, "/locks/x", "not a lock", 0)
-		before := w.Dump("/locks/x")
-		mustBe(t, second(rw.RLock(w.ctx)), lock.ErrForeign)
-		time.Sleep(5 * time.Second)
-		same(t, before, w.Dump("/locks/x"))
-	})
-}

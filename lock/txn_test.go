@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -152,24 +151,6 @@ func TestAmbiguousTxn(t *testing.T) {
 	})
 }
 
-// TestTxnDuringRenewal: transactions are applied once each, although a renewal that changes the
-// entry's version is in flight, or its outcome is unknown.
-func TestTxnDuringRenewal(t *testing.T) {
-	each(t, "fault", []locktest.Fault{
-		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply},
-	}, func(w *world, f locktest.Fault) {
-		w.makeApp()
-		h := w.lock(w.dial("a"), "x")
-		hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, h.EntryPath()) }, f)
-		w.until("a renewal", hit)
-		for range 3 {
-			w.txn(h, add())
-		}
-		w.applied(3)
-		w.sole(h)
-	})
-}
-
 // TestTxnsOfOneHold: 400 concurrent transactions of one hold are all applied, beside an Extend. A
 // transaction also renews the lease. The hold stays valid while all its transactions are refused, and so
 // write nothing.
@@ -282,26 +263,6 @@ func TestTxnOfClosedClient(t *testing.T) {
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrClosed)
 		w.empty()
 		equal(t, "applied, and not after the close", w.added(), before)
-	})
-}
-
-// TestCloseWhileATxnIsResolved: if a client closes while it finds out the outcome of a transaction,
-// a concurrent Unlock returns, and Close ends within two seconds.
-func TestCloseWhileATxnIsResolved(t *testing.T) {
-	withApp(t, func(w *world) {
-		a := w.dial("a")
-		h := w.lock(a, "x")
-		w.faults(txns, locktest.Fault{DelayReply: 20 * latency})
-		mustBe(t, h.Txn(w.limited(3*latency), add()), lock.ErrInDoubt)
-		hit := w.fault(writes("a", h.EntryPath()), locktest.Fault{DelayReply: time.Second})
-		w.until("the outcome is asked for", hit)
-		unlocked := async(h.Unlock)
-		synctest.Wait()
-		begun := time.Now()
-		w.close(a)
-		<-unlocked
-		atMost(w, "closing took", time.Since(begun), 2*time.Second)
-		w.empty()
 	})
 }
 
