@@ -22,9 +22,9 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	r, w, err := os.Pipe()
 	iferr.Fatal(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
-	// wall clock: a full pipe makes no event
-	iferr.Fatal(t, w.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
 	for err == nil {
+		// wall clock: a full pipe makes no event. Each write has a second, so that on a busy machine, too, it is tried.
+		iferr.Fatal(t, w.SetWriteDeadline(time.Now().Add(time.Second)))
 		_, err = w.Write([]byte(strings.Repeat("x", 1023) + "\n"))
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {

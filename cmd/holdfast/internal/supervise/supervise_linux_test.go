@@ -256,7 +256,7 @@ func TestExitStatus(t *testing.T) {
 
 // fading is the role of a lease without renewals. The lease is so long that on a busy machine, too, a
 // command starts, and acts between SIGTERM and SIGKILL.
-const fading = "6s fading"
+const fading = "15s fading"
 
 // TestLeaseThatEnds: the command gets SIGTERM, also if it is stopped, and SIGKILL, when its lease ends.
 // It gets SIGKILL when the hold is lost, or was over before the start.
