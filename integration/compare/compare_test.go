@@ -136,12 +136,12 @@ func TestPage(t *testing.T) {
 	for name, text := range map[string]string{page: "before\n" + pageBegin + "old\n" + pageEnd + "after\n", resultsFile: ""} {
 		iferr.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	again := results[0]
+	again, last := results[0], results[len(results)-1]
 	again.Seed++
-	for _, r := range []result{results[len(results)-1], results[0], results[0], again} {
+	for _, r := range []result{last, results[0], results[0], again} {
 		iferr.Fatal(t, publish(dir, r))
 	}
-	if got := checkPage(t, dir); len(got) != 3 || got[0].Seed != results[0].Seed || got[1].Seed != again.Seed || got[2].Kind != "ticks" {
+	if got := checkPage(t, dir); len(got) != 3 || got[0].Seed != results[0].Seed || got[1].Seed != again.Seed || got[2].Kind != last.Kind {
 		t.Errorf("%+v", got)
 	}
 }
