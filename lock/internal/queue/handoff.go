@@ -7,7 +7,8 @@ import (
 )
 
 // HandOff passes an entry that was just unlocked to the next goroutine of this process, or exchanges
-// it for a new one, as [place.Place.Release] decides by the local window. It does not block. If it returns false, the caller must delete the entry's node.
+// it for a new one, as [place.Place.Release] decides by the local window. It does not block. If it
+// returns false, the caller must delete the entry's node.
 func (q *Queue) HandOff(e *Entry) bool {
 	s := e.lock
 	if s == nil {
