@@ -27,7 +27,7 @@ func TestMemoryOfALock(t *testing.T) {
 		most  int
 	}{
 		"history": {New(Options{Root: "/locks"}, func(Event) {}).Apply, 500},
-		"audit":   {audit.New(audit.Options{}).Apply, 1020},
+		"audit":   {audit.New(audit.Options{}).Apply, 1000},
 	} {
 		before := heap()
 		l := tape.New()

@@ -52,17 +52,18 @@ type lockState struct {
 	job     *job       // nil unless the node is the record of a job
 }
 
-// anchor is the anchor of a generation.
+// anchor is the anchor of a generation: of its data what anchors differ in.
 type anchor struct {
-	generation string
-	znode.AnchorData
+	generation       string
+	permits, resized int32
+	single           bool
 }
 
 // anchored returns the anchor of a generation; false if there is none.
 func (s *lockState) anchored(generation string) (znode.AnchorData, bool) {
 	for _, x := range s.anchors {
 		if x.generation == generation {
-			return x.AnchorData, true
+			return znode.AnchorData{Permits: x.permits, Resized: x.resized, Single: x.single}, true
 		}
 	}
 	return znode.AnchorData{}, false
@@ -70,13 +71,14 @@ func (s *lockState) anchored(generation string) (znode.AnchorData, bool) {
 
 // anchor sets the data of the anchor of a generation.
 func (s *lockState) anchor(generation string, data znode.AnchorData) {
+	a := anchor{generation, data.Permits, data.Resized, data.Single}
 	for i := range s.anchors {
 		if s.anchors[i].generation == generation {
-			s.anchors[i].AnchorData = data
+			s.anchors[i] = a
 			return
 		}
 	}
-	s.anchors = append(s.anchors, anchor{generation, data})
+	s.anchors = append(s.anchors, a)
 }
 
 // token is a fencing token without the count of local handoffs, and the granted entry.
