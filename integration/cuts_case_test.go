@@ -286,8 +286,8 @@ func (c *cut) work(h *lock.Hold) {
 	}
 	leave()
 	err := h.Unlock()
-	if errors.Is(err, lock.ErrExpired) && err == h.Err() && c.fault == zkserver.HoldReply {
-		return // the hold was lost, and Unlock returns the same error as Err
+	if errors.Is(err, lock.ErrExpired) && c.fault == zkserver.HoldReply && (err == h.Err() || !c.exists(h.EntryPath())) {
+		return // the hold was lost, as Err says; or its lease ended just before Unlock, and the peer purged the entry
 	}
 	c.unlocked(h, err)
 }
