@@ -143,7 +143,6 @@ var packages = map[string]string{
 	"shard":    module + "/lock/shard",
 	"cron":     "github.com/robfig/cron/v3",
 	"zerolog":  module + "/lock/observe/zerolog",
-	"observe":  module + "/lock/observe/slog",
 	"zkserver": module + "/integration/zkserver",
 
 	"otel":        module + "/lock/observe/otel",

@@ -14,7 +14,7 @@ import (
 )
 
 // Observer receives the events of a client's locks: see [WithObserver]. The packages below
-// lock/observe have observers for Prometheus, OpenTelemetry, slog and zerolog.
+// lock/observe have observers for Prometheus, OpenTelemetry and zerolog.
 //
 // One goroutine of the client calls Observe, for one event after the other, in the order of the
 // events. An observer that blocks delays later events, but no renewal, no call and no end of a
