@@ -5,12 +5,27 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
+
+// connect returns a client that dials through the tap. The client is closed at the end of the test.
+func connect(t *testing.T, tap *Tap, servers ...string) *zk.Conn {
+	t.Helper()
+	// A client sends a ping only after a third of its session timeout.
+	conn, _, err := zk.Connect(servers, time.Minute, zk.WithDialer(tap.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	iferr.Fatal(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
 
 // setting sets a node in the background, and returns the channel of the result.
 func setting(conn *zk.Conn, path, data string) <-chan error {
@@ -53,14 +68,14 @@ func TestTapFaults(t *testing.T) {
 				// List each server several times: a client with only one pauses for a second before
 				// it reconnects.
 				tap := new(Tap)
-				conn := connect(t, lasting, tap, slices.Repeat(External(), 4)...)
+				conn := connect(t, tap, slices.Repeat(External(), 4)...)
 				t.Cleanup(tap.Resume)
 				eventually(t, "the client has a session", func() bool { return conn.State() == zk.StateHasSession })
-				other := connect(t, lasting, new(Tap), External()...)
+				other := connect(t, new(Tap), External()...)
 				const p = "/zkserver-fault"
-				create(t, other, p, "", 0)
+				iferr.Fatal(t, iferr.Of(other.Create(p, nil, 0, zk.WorldACL(zk.PermAll))))
 				defer other.Delete(p, -1)
-				id, _ := session(t, tap)
+				id, _, _ := tap.Session()
 
 				hit := tap.Inject(test.fault, 2)
 				if err := conn.AddAuth("digest", []byte("a:b")); err != nil { // adds no request to the count
@@ -117,47 +132,4 @@ func TestTapFaults(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestTapDisarm(t *testing.T) {
-	tap, conn, _ := tapped(t, lasting)
-	hit := tap.Inject(CutBefore, 1)
-	if !tap.Disarm() || tap.Disarm() {
-		t.Error("Disarm tells that it was too late, or a second one that it was not")
-	}
-	if _, _, err := conn.Exists("/"); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-hit:
-		t.Error("the fault happened")
-	default:
-	}
-}
-
-// TestTapFaultOutlivesItsConnection: if the connection ends before the reply, the fault waits for
-// another request, and can be disarmed.
-func TestTapFaultOutlivesItsConnection(t *testing.T) {
-	relay, err := NewRelay(External()[0], RelayOptions{})
-	iferr.Fatal(t, err)
-	t.Cleanup(relay.Close)
-	tap := new(Tap)
-	conn := connect(t, lasting, tap, relay.Addr())
-	eventually(t, "the client has a session", func() bool { return conn.State() == zk.StateHasSession })
-	relay.Stall()
-	hit := tap.Inject(HoldReply, 1)
-	sent := tap.Counts().Requests
-	write := setting(conn, "/zkserver-none", "")
-	eventually(t, "the write passes", func() bool { return tap.Counts().Requests > sent })
-	tap.Cut()
-	if err := <-write; err != zk.ErrConnectionClosed {
-		t.Errorf("the write: %v", err)
-	}
-	eventually(t, "the fault can be taken back", tap.Disarm)
-	select {
-	case <-hit:
-		t.Error("the fault happened")
-	default:
-	}
-	relay.Resume()
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,39 +89,6 @@ func TestServerDiesWithItsParent(t *testing.T) {
 	}
 }
 
-func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
-	NeedReal(t)
-	started := make(chan *Server, 1)
-	tid := make(chan int, 1)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this goroutine
-		tid <- unix.Gettid()
-		s, err := Start(t.Context(), Options{})
-		iferr.Error(t, err)
-		started <- s
-	}()
-	thread := fmt.Sprintf("/proc/self/task/%d", <-tid)
-	s := <-started
-	if s == nil {
-		t.FailNow()
-	}
-	defer stop(t, s)
-	eventually(t, "the thread ends", func() bool {
-		_, err := os.Stat(thread)
-		return errors.Is(err, os.ErrNotExist)
-	})
-	iferr.Fatal(t, iferr.Of(s.Mntr(t.Context())))
-}
-
-func TestServerIsInAProcessGroupOfItsOwn(t *testing.T) {
-	s := ForTest(t, Options{})
-	group, err := syscall.Getpgid(s.Pid())
-	iferr.Fatal(t, err)
-	if group != s.Pid() {
-		t.Errorf("process %d is in group %d, we are in %d", s.Pid(), group, syscall.Getpgrp())
-	}
-}
-
 func TestPausedServerStandsStill(t *testing.T) {
 	s := ForTest(t, Options{})
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Pid()))
@@ -167,6 +133,9 @@ func TestMainStopsTheServers(t *testing.T) {
 			}
 			if n := len(leftovers(t)); n != 2 {
 				t.Errorf("%d folders while two servers run", n)
+			}
+			if group, err := syscall.Getpgid(h.pid); group != h.pid {
+				t.Errorf("server %d is in group %d, %v: Ctrl-C in the terminal reaches it too", h.pid, group, err)
 			}
 			awaitEnd := watchProcess(t, h.pid)
 			test.end(h)

@@ -70,41 +70,6 @@ func TestRelayStallsAndResumes(t *testing.T) {
 	}
 }
 
-// TestPatientRelay: a patient relay dials again if the server refuses, until its pipe is cut; any
-// other relay closes the connection.
-func TestPatientRelay(t *testing.T) {
-	for _, patient := range []bool{true, false} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		iferr.Fatal(t, err)
-		r, err := newRelay(l.Addr().String())
-		iferr.Fatal(t, err)
-		refusals := 3
-		r.opts.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
-			if refusals--; refusals >= 0 {
-				return nil, errors.New("refused")
-			}
-			return net.DialTimeout(network, address, timeout)
-		}
-		r.patient = patient
-		r.start()
-		client, err := net.Dial("tcp", r.Addr())
-		iferr.Fatal(t, err)
-		if patient {
-			server, err := l.Accept()
-			iferr.Fatal(t, err)
-			say(t, client, "late")
-			hear(t, server, "late")
-			server.Close()
-		}
-		if n, err := client.Read(make([]byte, 1)); n != 0 || err == nil {
-			t.Errorf("patient %v: read %d bytes, %v", patient, n, err)
-		}
-		client.Close()
-		r.Close()
-		l.Close()
-	}
-}
-
 func TestRelayCutsWhileStalled(t *testing.T) {
 	r, client, server := relayed(t, RelayOptions{})
 	r.Stall()
@@ -117,8 +82,7 @@ func TestRelayCutsWhileStalled(t *testing.T) {
 	}
 }
 
-// TestRelayDelaysReplies: each round trip takes at least the delay, and the delays of concurrent
-// replies do not add up.
+// TestRelayDelaysReplies: each round trip takes at least the delay.
 func TestRelayDelaysReplies(t *testing.T) {
 	const delay, rounds = 30 * time.Millisecond, 5
 	_, client, server := relayed(t, RelayOptions{Delay: delay})
@@ -131,30 +95,4 @@ func TestRelayDelaysReplies(t *testing.T) {
 			t.Errorf("%d round trips took %v, want at least %v", i+1, took, least)
 		}
 	}
-	// The delays of 1,000 concurrent replies would add up to half a minute.
-	const many = 1000
-	start = time.Now()
-	wrote := make(chan time.Duration, 1)
-	go func() {
-		defer func() { wrote <- time.Since(start) }()
-		for i := range many {
-			if _, err := client.Write([]byte{byte(i)}); err != nil {
-				return
-			}
-			time.Sleep(100 * time.Microsecond)
-		}
-	}()
-	iferr.Fatal(t, iferr.Of(io.ReadFull(client, make([]byte, many))))
-	if took, writing := time.Since(start), <-wrote; took < delay || took > writing+many*delay/2 {
-		t.Errorf("%d replies at once took %v, of which they were written for %v; the delay is %v", many, took, writing, delay)
-	}
-}
-
-// TestRelayDeliversLateReplies: delayed replies arrive although the server has closed the
-// connection.
-func TestRelayDeliversLateReplies(t *testing.T) {
-	_, client, server := relayed(t, RelayOptions{Delay: 30 * time.Millisecond})
-	say(t, server, "adieu")
-	server.Close()
-	hear(t, client, "adieu")
 }
