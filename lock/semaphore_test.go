@@ -218,6 +218,64 @@ func TestFreePermitsAreNotListed(t *testing.T) {
 	})
 }
 
+// TestAnchorOfAnotherSession: the servers have lost data between two sessions of a client, unseen, and the
+// anchor's version recurs with other data: not all contenders ask for one permit. A goroutine's entry is
+// exchanged in the new session without a read of the anchor. The next one still reads it, and is not let in
+// by the number of contenders.
+func TestAnchorOfAnotherSession(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n = 6
+		a, b, c, z := w.client("a"), w.sem("b", n), w.sem("c", n), w.raw("other")
+		s, longer := a.Semaphore("x", n), a.Semaphore("x", n, lock.WithTTL(2*ttl)) // they share no entries
+		var holds []*lock.Hold
+		for range n {
+			holds = append(holds, w.take(permits(s, 1)))
+		}
+		w.ExpireLabel("a")
+		w.ok(holds[0].Extend(w.ctx, ttl)) // so that it can be exchanged
+		anchor := w.anchors("x")[0]
+		_, err := z.Multi(
+			&zk.DeleteRequest{Path: anchor, Version: -1},
+			&zk.CreateRequest{Path: anchor, Data: znode.AnchorData{Permits: n}.Encode(), Acl: zk.WorldACL(zk.PermAll)},
+			&zk.SetDataRequest{Path: "/locks/x", Data: w.node("/locks/x").Data, Version: -1})
+		w.ok(err)
+		three, one := w.join("x", permits(b, 3)), w.join("x", permits(c, 1))
+		next := start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) })
+		w.waits(next)
+		w.unlock(holds[0])
+		w.waits(next)
+		w.hasEntries("x", n+2)
+		w.unlock(holds[2], holds[4], holds[5]) // neither is what the exchanged entry watches
+		last := start(func() (*lock.Hold, error) { return longer.Acquire(w.ctx, 1) })
+		h := []*lock.Hold{w.await(three).hold, w.await(one).hold}
+		w.waits(next, last)
+		w.unlock(h...)
+		w.finish(holds[1], holds[3], w.await(next).hold, w.await(last).hold)
+	})
+}
+
+// TestExchangesInANewSession: of two goroutines' entries that are exchanged in a new session, the first one
+// lists, and reads the anchor with that.
+func TestExchangesInANewSession(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s := w.sem("a", 2)
+		holds := []*lock.Hold{w.take(permits(s, 1)), w.take(permits(s, 1))}
+		w.ExpireLabel("a")
+		for _, h := range holds {
+			w.ok(h.Extend(w.ctx, ttl)) // so that it can be exchanged
+		}
+		var next []*lock.Hold
+		for _, h := range holds {
+			ch := start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) })
+			w.waits(ch)
+			w.unlock(h)
+			next = append(next, w.expect(ch).hold)
+			equal(w, "lists", w.totals()["getChildren2"], 1)
+		}
+		w.finish(next...)
+	})
+}
+
 // TestWaitersForPermitsList: when a client joins, only the first waiter lists. While no permit is
 // released, the first waiter lists once in ten TTLs for each holder, and a few times more behind many.
 func TestWaitersForPermitsList(t *testing.T) {

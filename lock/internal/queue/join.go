@@ -124,8 +124,12 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 			Msg("another program has written the lock's node, and its data was overwritten, because several clients use the lock")
 	}
 	// In another session the servers may have lost data, and given that version of the anchor to other data.
+	// So a semaphore's belief stays one of the session that has read the anchor.
 	d.counts = d.parent.anchor.Single && d.parent.session == created.Session
-	d.parent.state, d.parent.unproven, d.parent.version, d.parent.session = present, false, stat.Version, created.Session
+	if d.parent.kind != znode.Semaphore || d.parent.state == absent {
+		d.parent.session = created.Session
+	}
+	d.parent.state, d.parent.unproven, d.parent.version = present, false, stat.Version
 	d.parent.created = children
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1

@@ -27,7 +27,7 @@ type parent struct {
 	kind       znode.Kind
 	generation string
 	adopted    bool
-	session    int64 // session in which a reply has shown the parent, or that there is none; 0: none has
+	session    int64 // session in which a reply has shown the parent (a semaphore's anchor), or that there is none; 0: none has
 	unproven   bool  // adopted, and it is not known yet whether its ACL lets this client delete entries
 	version    int32 // data version, as this client has last read or written it
 	created    int32 // number of children that were ever created, at that version

@@ -168,6 +168,7 @@ func (v *view) readCapacity(ctx context.Context) (int32, error) {
 	p := v.lock.believed()
 	err := error(zk.ErrNoNode)
 	if p.state == present && p.kind == v.Kind {
+		p.session = v.Conn.Session()
 		if err = v.readAnchor(ctx, &p); err == nil {
 			v.lock.believe(p)
 		}
