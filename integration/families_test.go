@@ -1,51 +1,42 @@
 package integration_test
 
 import (
-	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/holdfast-io/holdfast/integration/iferr"
 )
-
-// raced is a result of integration/compare.
-type raced struct {
-	Kind     string
-	Seed     uint64
-	Duration time.Duration
-	Servers  int
-	Tables   []struct{ Rows [][]string }
-}
 
 // TestFamiliesOfJobs: lock/FAMILIES.md has the results of ticks of integration/compare, in rows for the
 // races on one ZooKeeper server and in rows for the races on several.
 func TestFamiliesOfJobs(t *testing.T) {
-	var one, several []raced
-	for line := range strings.Lines(text(t, "compare/results.jsonl")) {
-		var r raced
-		iferr.Fatal(t, json.Unmarshal([]byte(line), &r))
-		if r.Kind != "ticks" {
-			continue
+	var one, several [][][]string // cells by race and row
+	results := strings.Split(text(t, "compare/README.md"), "\n### A job each second\n")
+	for _, result := range results[1:] {
+		result, _, _ = strings.Cut(result, "\n### ")
+		if !regexp.MustCompile(`DURATION=\d+m`).MatchString(result) {
+			t.Errorf("a race did not last for minutes: %.150s", result)
 		}
-		if r.Duration < 10*time.Minute {
-			t.Errorf("the race with seed %d lasted %v", r.Seed, r.Duration)
+		var rows [][]string
+		for line := range strings.Lines(result) {
+			if strings.HasPrefix(line, "| ") {
+				rows = append(rows, strings.Split(strings.Trim(line, "| \n"), " | "))
+			}
 		}
-		if r.Servers == 1 {
-			one = append(one, r)
+		if strings.Contains(result, "SERVERS=1") {
+			one = append(one, rows[1:])
 		} else {
-			several = append(several, r)
+			several = append(several, rows[1:])
 		}
 	}
 	page := text(t, "../lock/FAMILIES.md")
 	if len(one) < 2 {
 		t.Fatalf("there are %d results on one server, want 2", len(one))
 	}
-	for _, races := range [][]raced{one, several} {
+	for _, races := range [][][][]string{one, several} {
 		if len(races) == 0 {
 			continue
 		}
-		for i, cells := range races[0].Tables[0].Rows {
+		for i, cells := range races[0] {
 			row := "| " + cells[0]
 			for at, cell := range cells {
 				if at < 2 { // the group, and the number of ticks, which is the heading
@@ -53,7 +44,7 @@ func TestFamiliesOfJobs(t *testing.T) {
 				}
 				for _, more := range races[1:] {
 					if cell != "–" { // not counted in this group
-						cell += " / " + more.Tables[0].Rows[i][at]
+						cell += " / " + more[i][at]
 					}
 				}
 				row += " | " + cell

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,8 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lockPeers = append(lockPeers, peer{name: unlocked, servers: nothing, offers: []string{lockWorkload, fencedWorkload}, open: openUnlocked})
-	shardPeers = append(shardPeers, peer{name: fallingTokens, servers: nothing, own: ownFixed})
+	addPeer("locks", peer{name: unlocked, work: takeLocks(openUnlocked, lockWorkload, fencedWorkload)})
+	addPeer("ticks", peer{name: unlocked, work: func(ctx context.Context, w *worker) error { return w.gocron(ctx) }})
+	addPeer("shards", peer{name: fallingTokens, work: ownFixed})
 	if child() {
 		return
 	}
@@ -31,13 +31,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+func addPeer(name string, p peer) {
+	k := &kinds[kindIndex(name)]
+	k.peers = append(k.peers, p)
+}
+
 // unlocked is a peer that is wrong on purpose: it gives each client the lock at once.
 const unlocked = "Holdfast, but without locks"
 
-// nothing is the service of no servers.
-var nothing = &service{func(context.Context, string, int) (crew.Cluster, error) { return crew.Given(nil), nil }}
-
-func openUnlocked([]string, string, string) (locker, error) {
+func openUnlocked(*worker, string) (locker, error) {
 	return func(context.Context) (crew.Held, error) {
 		return crew.Held{
 			Ask:    func() (*monotonic.Claim, error) { return moment(func() bool { return true }) },
@@ -50,7 +52,7 @@ func openUnlocked([]string, string, string) (locker, error) {
 // TestLocks: in a few seconds with a fault, Holdfast breaks no promise, and the peer without locks is
 // caught: its holds overlap, their tokens are the same, and elements are lost.
 func TestLocks(t *testing.T) {
-	r := play(t, "locks", 1, 5*time.Second, lockPeers[0], peerOf(lockPeers, unlocked))
+	r := play(t, "locks", 1, 5*time.Second)
 	broken := strings.Join(r.broken, "\n")
 	for _, want := range []string{unlocked + ": lock: ", unlocked + ": fenced: "} {
 		if !strings.Contains(broken, want) {
@@ -62,19 +64,20 @@ func TestLocks(t *testing.T) {
 			t.Errorf("%q in\n%s", said, broken)
 		}
 	}
-	if len(r.Faults) == 0 || len(r.Tables[0].Rows) != 6 || !strings.HasSuffix(r.Tables[0].After, ": 0 violations.") {
-		t.Errorf("%+v", r.result)
+	if table := r.tables[0]; len(r.made) == 0 || len(table.rows) != 6 || !strings.HasSuffix(table.after, ": 0 violations.") {
+		t.Errorf("%v, %+v", r.made, table)
 	}
 }
 
-// play runs some peers of a kind for a time, with faults of clients only.
-func play(t *testing.T, name string, seed uint64, duration time.Duration, peers ...peer) *run {
+// play runs Holdfast's first peer of a kind and the one that is wrong for a time, with faults of clients only.
+func play(t *testing.T, name string, seed uint64, duration time.Duration) *run {
 	t.Helper()
 	t.Parallel()
 	zkserver.NeedReal(t)
 	k := kinds[kindIndex(name)]
-	k.peers = peers
-	r, err := k.run(t.Context(), settings{name, seed, duration, 1}, t.Output())
+	k.peers = []peer{k.peers[0], k.peers[len(k.peers)-1]}
+	k.duration, k.servers = duration, 1
+	r, err := k.run(t.Context(), seed, t.Output())
 	iferr.Fatal(t, err)
 	return r
 }
@@ -87,7 +90,7 @@ type always struct{}
 
 func (always) Remaining() time.Duration { return time.Hour }
 
-func ownFixed(w *worker, ctx context.Context) error {
+func ownFixed(ctx context.Context, w *worker) error {
 	var working sync.WaitGroup
 	defer working.Wait()
 	for i := w.Index; i < shards; i += processes {
@@ -103,11 +106,11 @@ func ownFixed(w *worker, ctx context.Context) error {
 // are refused are caught.
 func TestShards(t *testing.T) {
 	// With this seed the first fault comes after 4.0 s, and restarts a process in order, which is quickest.
-	r := play(t, "shards", 680, 6*time.Second, shardPeers[0], peerOf(shardPeers, fallingTokens))
+	r := play(t, "shards", 680, 6*time.Second)
 	if len(r.broken) != 1 || !strings.HasPrefix(r.broken[0], fallingTokens) || !strings.Contains(r.broken[0], "writes of owners were refused") {
 		t.Errorf("broken: %q", r.broken)
 	}
-	for _, row := range r.Tables[0].Rows {
+	for _, row := range r.tables[0].rows {
 		if writes, err := strconv.Atoi(row[1]); err != nil || writes < 4*shards {
 			t.Errorf("%s: only %s writes", row[0], row[1])
 		}
@@ -117,54 +120,54 @@ func TestShards(t *testing.T) {
 // TestTicks: in a few seconds package schedule runs each tick once, although replicas' clocks are
 // off, and gocron without locks is caught.
 func TestTicks(t *testing.T) {
-	r := play(t, "ticks", 1, 5*time.Second, tickPeers[0], peer{name: unlocked, servers: nothing})
+	r := play(t, "ticks", 1, 5*time.Second)
 	if len(r.broken) != 1 || !strings.HasPrefix(r.broken[0], unlocked) || !strings.HasSuffix(r.broken[0], "ticks ran twice") {
 		t.Errorf("broken: %q", r.broken)
 	}
-	for _, row := range r.Tables[0].Rows {
+	for _, row := range r.tables[0].rows {
 		if n, err := strconv.Atoi(row[1]); err != nil || n < 5 || n > 30 {
 			t.Errorf("%s: %s ticks in 5 s and a fault", row[0], row[1])
 		}
 	}
 }
 
-// TestPage: README.md shows the results of results.jsonl. publish replaces a result of the same kind,
-// seed and servers, and adds others beside those of their kind.
-func TestPage(t *testing.T) {
-	results := checkPage(t, ".")
-	dir := t.TempDir()
-	for name, text := range map[string]string{page: "before\n" + pageBegin + "old\n" + pageEnd + "after\n", resultsFile: ""} {
-		iferr.Fatal(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	again, last := results[0], results[len(results)-1]
-	again.Seed++
-	for _, r := range []result{last, results[0], results[0], again} {
-		iferr.Fatal(t, publish(dir, r))
-	}
-	if got := checkPage(t, dir); len(got) != 3 || got[0].Seed != results[0].Seed || got[1].Seed != again.Seed || got[2].Kind != last.Kind {
-		t.Errorf("%+v", got)
-	}
-}
-
-// checkPage compares the page of a folder with its results.
-func checkPage(t *testing.T, dir string) []result {
-	t.Helper()
-	results, err := readResults(dir)
-	if err != nil || len(results) == 0 {
-		t.Fatalf("%d results, %v", len(results), err)
-	}
-	written, err := os.ReadFile(filepath.Join(dir, page))
+// TestPublish: the results are added to the page's end.
+func TestPublish(t *testing.T) {
+	t.Chdir(t.TempDir())
+	iferr.Fatal(t, os.WriteFile(page, []byte("before\n"), 0o600))
+	r := &run{kind: kinds[0], seed: 7, versions: "ZooKeeper 3", made: map[string]int{"b": 1, "a": 2}}
+	r.tables = []table{{title: "first", head: []string{"x", "y"}, after: "Done."}, {head: []string{"z"}}}
+	r.tables[0].add("a|b", 1)
+	r.tables[0].add("not offered")
+	iferr.Fatal(t, r.publish())
+	written, err := os.ReadFile(page)
 	iferr.Fatal(t, err)
-	_, rest, _ := strings.Cut(string(written), pageBegin)
-	if got, _, ok := strings.Cut(rest, pageEnd); !ok || got != text(results...)+"\n" {
-		t.Errorf("%s/%s does not show the results", dir, page)
+	const want = `before
+
+### Locks under faults
+
+Measured by ` + "`make compare KIND=locks DURATION=1h0m0s SEED=7 SERVERS=3`" + `. ZooKeeper 3. Faults: a 2×, b 1×.
+
+**first**
+
+| x | y |
+|---|---|
+| a\|b | 1 |
+| not offered | |
+
+Done.
+
+| z |
+|---|
+`
+	if string(written) != want {
+		t.Errorf("%s", written)
 	}
-	return results
 }
 
 // TestCommand: each wrong argument is an error, and none starts a server.
 func TestCommand(t *testing.T) {
-	for _, args := range []string{"-kind x", "-duration 1ms", "-servers 2", "-seed x", "more"} {
+	for _, args := range []string{"-kind x", "-servers 2", "-seed x", "more"} {
 		if got := command(t.Context(), strings.Fields(args)); got != exitUnknown {
 			t.Errorf("%s: %d", args, got)
 		}

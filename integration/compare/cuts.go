@@ -26,7 +26,8 @@ const (
 // cutting is held by a trial while no other one may cut.
 var cutting sync.Mutex
 
-func (t *trial) cut(ctx context.Context) ([]any, breaches) {
+// cut lets clients take turns, and cuts the connections of all but one.
+func cut(ctx context.Context, t *trial) ([]any, breaches) {
 	cutting.Lock()
 	measured := sync.OnceFunc(cutting.Unlock)
 	defer measured()

@@ -52,7 +52,7 @@ func two(r *rand.Rand) []int { return r.Perm(clients)[:2] }
 // servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several
 // servers. It ends only when there is a leader for the next fault.
 func (f *faults) servers(name string, rank int, least, most time.Duration, way func(crew.Servers) crew.Way[int]) {
-	if f.Servers < 3 {
+	if f.run.servers < 3 {
 		return
 	}
 	f.together(name, func(s *system) crew.Fault {
@@ -132,19 +132,19 @@ func shardFaults(f *faults) {
 	}
 }
 
-// disturb makes the listed faults for the run's duration, and counts them. When it returns without an
+// disturb makes the kind's faults for the run's duration, and counts them. When it returns without an
 // error, all are repaired.
-func (r *run) disturb(ctx context.Context, list func(*faults)) error {
+func (r *run) disturb(ctx context.Context) error {
 	f := &faults{run: r, ctx: ctx}
-	list(f)
-	r.Faults = map[string]int{}
-	during, cancel := context.WithTimeout(ctx, r.Duration)
+	r.faults(f)
+	r.made = map[string]int{}
+	during, cancel := context.WithTimeout(ctx, r.duration)
 	defer cancel()
-	err := crew.Plague(during, r.Seed, f.series, func(_ int, made crew.Fault, began, ended monotonic.Instant) {
-		r.Faults[made.Name]++
+	err := crew.Plague(during, r.seed, f.series, func(_ int, made crew.Fault, began, ended monotonic.Instant) {
+		r.made[made.Name]++
 		r.say("%s, %v", made.Name, time.Duration(ended-began).Round(time.Millisecond))
 	})
-	if err == nil && ctx.Err() == nil && len(r.Faults) == 0 {
+	if err == nil && ctx.Err() == nil && len(r.made) == 0 {
 		err = errors.New("there was no time for a fault")
 	}
 	return errors.Join(err, context.Cause(ctx))

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,51 +27,46 @@ const (
 type contender struct {
 	asked string        // call of its API that says whether the lock is held; "": there is none
 	rides bool          // its lease outlives all faults: the holder must keep the lock
-	runs  int           // in a round, of a scenario with random effects
 	ttl   time.Duration // TTL of Holdfast's entries
 	setUp func(ctx context.Context, dir string) (peers.Program, error)
-
-	program peers.Program
-	absent  error // why the lock takes no part
 }
 
 var flapPeers = []peer{
-	{name: "Holdfast, TTL 6 s", servers: syncing, flaps: contender{asked: "Remaining() > 0", runs: 3, ttl: flapTimeout, setUp: peers.Holdfast}},
-	{name: "Holdfast, TTL 30 s", servers: syncing, flaps: contender{asked: "Remaining() > 0", rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast}},
-	{name: "zk.Lock", servers: syncing, flaps: contender{runs: 3, setUp: peers.ZKLock}},
-	{name: "Curator", servers: syncing, flaps: contender{asked: "isAcquiredInThisProcess()", runs: 1, setUp: peers.Curator}},
-	{name: "kazoo", servers: syncing, flaps: contender{asked: "is_acquired", runs: 1, setUp: peers.Kazoo}},
+	{name: "Holdfast, TTL 6 s", servers: startSyncing, flaps: contender{asked: "Remaining() > 0", ttl: flapTimeout, setUp: peers.Holdfast}},
+	{name: "Holdfast, TTL 30 s", flaps: contender{asked: "Remaining() > 0", rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast}},
+	{name: "zk.Lock", flaps: contender{setUp: peers.ZKLock}},
+	{name: "Curator", flaps: contender{asked: "isAcquiredInThisProcess()", setUp: peers.Curator}},
+	{name: "kazoo", flaps: contender{asked: "is_acquired", setUp: peers.Kazoo}},
 }
 
-// scenario is a fault to the clients of a lock: it strikes one that holds the lock and works on for a
-// time, while another waits; or the connections of clients that take turns are cut.
+// scenario is what a trial plays with the clients of a lock.
 type scenario struct {
 	name, title string
 	head        []string // titles of the columns
-	works       time.Duration
-	strike      func(ctx context.Context, t *trial, holder *peers.Client) error // nil: turns are taken, with random effects
+	play        func(ctx context.Context, t *trial) ([]any, breaches)
 }
 
 var pairHead = []string{"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock"}
 
 var scenarios = []scenario{
-	{"stall", "The holder's connection is stalled for 15 s", pairHead, stallTime + 5*time.Second, // includes time to reconnect
-		func(_ context.Context, _ *trial, holder *peers.Client) error {
+	{"stall", "The holder's connection is stalled for 15 s", pairHead, func(ctx context.Context, t *trial) ([]any, breaches) {
+		return t.pair(ctx, stallTime+5*time.Second, func(holder *peers.Client) error { // time to reconnect, too
 			holder.Relay.Stall()
 			time.AfterFunc(stallTime, holder.Relay.Resume)
 			return nil
-		}},
-	{"kill", "The server ends the holder's session", pairHead, 12 * time.Second, // longer than the session timeout, and than a TTL of 6 s with the grace
-		func(ctx context.Context, t *trial, holder *peers.Client) error {
+		}).judge()
+	}},
+	{"kill", "The server ends the holder's session", pairHead, func(ctx context.Context, t *trial) ([]any, breaches) {
+		return t.pair(ctx, 2*flapTimeout, func(holder *peers.Client) error { // longer than the session timeout, and than a TTL of 6 s with the grace
 			return holder.Tap.Expire(ctx, t.server)
-		}},
+		}).judge()
+	}},
 	{"cuts", "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive",
-		[]string{"lock", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once"}, 0, nil},
+		[]string{"lock", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once"}, cut},
 }
 
-// trial is a run of a scenario with one lock.
+// trial is a round of a scenario with one lock.
 type trial struct {
-	*run
 	peer
 	scenario
 	round   int
@@ -80,8 +74,6 @@ type trial struct {
 	look    *zk.Conn // for reads
 	path    string   // of the lock
 	process *peers.Peer
-	cells   []any // of the row in the scenario's table
-	broken  breaches
 }
 
 // failure is why a scenario could not be carried out. check panics with it.
@@ -113,80 +105,61 @@ func unless(do func()) (err error) {
 	return nil
 }
 
-// play runs one scenario after the other, of all locks at the same time, in rounds until the duration
-// is over.
-func (k kind) play(ctx context.Context, r *run) error {
-	locks := slices.Clone(k.peers)
-	addrs, err := r.serve(ctx, locks[:1])
-	if err != nil {
-		return err
-	}
-	server := addrs[syncing][0]
+// play plays one scenario after the other, of all locks at the same time, each in rounds until the
+// duration is over. Only what Holdfast breaks counts as broken.
+func (r *run) play(ctx context.Context) error {
+	server := r.systems[0].Servers.Addrs()[0]
 	look, _, err := zkserver.Connect(ctx, []string{server}, flapTimeout, nil)
 	if err != nil {
 		return err
 	}
 	defer look.Close()
-	for i := range locks {
-		l := &locks[i].flaps
-		l.program, l.absent = l.setUp(ctx, r.dir)
-		r.version(l.program.Version)
+	programs, absent := make([]peers.Program, len(r.peers)), make([]error, len(r.peers))
+	for i, p := range r.peers {
+		programs[i], absent[i] = p.flaps.setUp(ctx, r.dir)
+		r.version(programs[i].Version)
 	}
-	for _, s := range k.scenarios {
-		r.Tables = append(r.Tables, table{Title: "**" + s.title + "**", Head: s.head})
-	}
-	for round, start := 0, time.Now(); round == 0 || time.Since(start) < r.Duration; round++ {
-		for i, s := range k.scenarios {
-			var trials []*trial
-			for _, l := range locks {
-				runs := l.flaps.runs
-				if s.strike != nil {
-					runs = 1
+	for _, s := range r.scenarios {
+		t := table{title: s.title, head: s.head}
+		for round, start := 1, time.Now(); round == 1 || time.Since(start) < r.duration; round++ {
+			cells, wrong := make([][]any, len(r.peers)), make([]breaches, len(r.peers))
+			err := wait.All(len(r.peers), func(i int) error {
+				one := &trial{peer: r.peers[i], scenario: s, round: round, server: server, look: look}
+				err := unless(func() {
+					check(absent[i])
+					cells[i], wrong[i] = one.carryOut(ctx, programs[i])
+				})
+				if err != nil {
+					cells[i], wrong[i] = []any{"not measured: " + err.Error()}, breaches{"could not be carried out: " + err.Error()}
 				}
-				for n := range runs {
-					trials = append(trials, &trial{run: r, peer: l, scenario: s, round: round*runs + n + 1, server: server, look: look})
-				}
-			}
-			if err := wait.All(len(trials), func(i int) error { trials[i].carryOut(ctx); return context.Cause(ctx) }); err != nil {
+				r.say("%s, %s, round %d: %v", s.name, one.peer.name, round, cells[i])
+				return context.Cause(ctx)
+			})
+			if err != nil {
 				return err
 			}
-			for _, t := range trials {
-				r.Tables[i].add(t.cells...)
-				r.broken = append(r.broken, t.broken...)
+			for i, p := range r.peers {
+				name := p.name
+				if round > 1 {
+					name += fmt.Sprintf(", round %d", round)
+				}
+				t.add(append([]any{name}, cells[i]...)...)
+				for _, w := range wrong[i] {
+					r.broken.add(p.ours(), "%s, %s, round %d: %s", s.name, p.name, round, w)
+				}
 			}
 		}
+		r.tables = append(r.tables, t)
 	}
 	return nil
 }
 
-// carryOut runs the trial. Only what Holdfast breaks counts as broken.
-func (t *trial) carryOut(ctx context.Context) {
-	var cells []any
-	var wrong breaches
-	err := unless(func() {
-		check(t.flaps.absent)
-		t.process = must(peers.Start(t.flaps.program.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.flaps.ttl}), func(string) {}))
-		defer t.process.Close()
-		name := strings.NewReplacer(", ", "-", " ", "-").Replace(t.peer.name)
-		t.path = fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, name, t.round)
-		if t.strike != nil {
-			cells, wrong = t.pair(ctx).judge()
-		} else {
-			cells, wrong = t.cut(ctx)
-		}
-	})
-	if err != nil {
-		cells, wrong = []any{"not measured: " + err.Error()}, breaches{"could not be carried out: " + err.Error()}
-	}
-	name := t.peer.name
-	if t.round > 1 {
-		name += fmt.Sprintf(", round %d", t.round)
-	}
-	t.cells = append([]any{name}, cells...)
-	t.say("%s: %v", t.scenario.name, t.cells)
-	for _, w := range wrong {
-		t.broken.add(t.ours(), "%s, %s, round %d: %s", t.scenario.name, t.peer.name, t.round, w)
-	}
+func (t *trial) carryOut(ctx context.Context, program peers.Program) ([]any, breaches) {
+	t.process = must(peers.Start(program.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.flaps.ttl}), func(string) {}))
+	defer t.process.Close()
+	name := strings.NewReplacer(", ", "-", " ", "-").Replace(t.peer.name)
+	t.path = fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, name, t.round)
+	return t.scenario.play(ctx, t)
 }
 
 func (t *trial) open(ctx context.Context, n int) (clients []*peers.Client) {
@@ -222,7 +195,8 @@ type pairRun struct {
 	left         string        // answer to the second client's unlock command
 }
 
-func (t *trial) pair(ctx context.Context) *pairRun {
+// pair strikes a client that holds the lock and works on for a time, while another one waits.
+func (t *trial) pair(ctx context.Context, works time.Duration, strike func(holder *peers.Client) error) *pairRun {
 	r := &pairRun{contender: t.flaps}
 	clients := t.open(ctx, 2)
 	first, second := clients[0], clients[1]
@@ -247,11 +221,11 @@ func (t *trial) pair(ctx context.Context) *pairRun {
 	}
 	before := session(first)
 	r.struck = time.Now()
-	check(t.strike(ctx, t, first))
-	if comeIn(t.works); !r.in.IsZero() {
+	check(strike(first))
+	if comeIn(works); !r.in.IsZero() {
 		r.held = must(first.Ask(ctx, "held"))
 	}
-	check(wait.Sleep(ctx, time.Until(r.struck.Add(t.works))))
+	check(wait.Sleep(ctx, time.Until(r.struck.Add(works))))
 	check(wait.Until(ctx, flapPatience, "the holder's session is gone: the fault did no harm", func() (bool, error) {
 		return session(first) != before, nil
 	}))

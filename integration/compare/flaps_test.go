@@ -88,20 +88,24 @@ func TestKillCaught(t *testing.T) {
 	zkserver.NeedReal(t)
 	wrong := peerOf(flapPeers, "zk.Lock")
 	wrong.name = "Holdfast, but as zk.Lock"
-	quick := scenario{"kill", "", pairHead, 10 * time.Second, func(ctx context.Context, t *trial, holder *peers.Client) error {
-		holder.Relay.Stall()                               // so that the second comes in before the first is told, also on a busy machine
-		time.AfterFunc(5*time.Second, holder.Relay.Resume) // wall clock: so that the first is told while it works
-		return holder.Tap.Expire(ctx, t.server)
+	quick := scenario{"kill", "", pairHead, func(ctx context.Context, t *trial) ([]any, breaches) {
+		return t.pair(ctx, 10*time.Second, func(holder *peers.Client) error {
+			holder.Relay.Stall()                               // so that the second comes in before the first is told, also on a busy machine
+			time.AfterFunc(5*time.Second, holder.Relay.Resume) // wall clock: so that the first is told while it works
+			return holder.Tap.Expire(ctx, t.server)
+		}).judge()
 	}}
-	k := kind{peers: []peer{flapPeers[1], wrong}, scenarios: []scenario{quick}}
-	r, err := k.run(t.Context(), settings{"flaps", 0, time.Nanosecond, 1}, t.Output())
+	right := flapPeers[1]
+	right.servers = startSyncing
+	k := kind{name: "flaps", servers: 1, peers: []peer{right, wrong}, scenarios: []scenario{quick}}
+	r, err := k.run(t.Context(), 0, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(r.broken) != 1 || !strings.Contains(r.broken[0], "Holdfast, but as zk.Lock, round 1: the second came in while the first had the lock") {
 		t.Errorf("%q", r.broken)
 	}
-	if rows := r.Tables[0].Rows; len(rows) != 2 || rows[0][0] != "Holdfast, TTL 30 s" {
+	if rows := r.tables[0].rows; len(rows) != 2 || rows[0][0] != "Holdfast, TTL 30 s" {
 		t.Errorf("%q", rows)
 	}
 }

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/monotonic"
-	"github.com/holdfast-io/holdfast/lock"
 )
 
 // TestJudgeLock: a late write makes a set without a fence lose an update, and a fenced set refuses it.
@@ -53,8 +49,15 @@ func TestJudgeLock(t *testing.T) {
 	if len(said) != 2 || !strings.HasPrefix(said[0], "b was in with token 1 at 1") {
 		t.Errorf("%q", said)
 	}
-	if _, said := judgeLock(lockWorkload, same, 0, 1); len(said) != 1 || said[0] != "no client got the lock" {
+	if _, said := judgeLock(lockWorkload, nil, 0, 1); len(said) != 1 || said[0] != "no client got the lock" {
 		t.Errorf("%q", said)
+	}
+	var failed []*crew.Record
+	for _, op := range []string{crew.OpTry, crew.OpLost, crew.OpTry} {
+		failed = append(failed, &crew.Record{Op: op, Result: "no"})
+	}
+	if cells, _ := judgeLock(lockWorkload, failed, 0, 1); cells[9] != "lost 1×, try 2×" {
+		t.Errorf("%q", cells)
 	}
 	for workload, want := range map[string]string{lockSetWorkload: "[]", fencedWorkload: "[b and another hold had the same token 1 1 elements were lost]"} {
 		var lossy []*crew.Record
@@ -67,24 +70,5 @@ func TestJudgeLock(t *testing.T) {
 		if cells, said := judgeLock(workload, lossy, 0, 9); cells[5] != 2 || cells[6] != 1 || fmt.Sprint(said) != want {
 			t.Errorf("%s: %v, %q", workload, cells, said)
 		}
-	}
-}
-
-// TestClasses: classify returns an error's class. judgeLock shows texts as "other".
-func TestClasses(t *testing.T) {
-	for want, err := range map[string]error{
-		"": nil, crew.Expired: lock.ErrExpired, connError: &net.OpError{Op: "write", Err: io.ErrClosedPipe}, crew.GaveUp: fmt.Errorf("wait: %w", context.DeadlineExceeded),
-		crew.Unsure: &lock.UnlockError{Err: context.DeadlineExceeded}, crew.Removed: lock.ErrRemoved,
-	} {
-		if got := classify(err); got != want {
-			t.Errorf("%v is %q, want %q", err, got, want)
-		}
-	}
-	var failed []*crew.Record
-	for _, result := range []string{"no, 1", "no, 2", crew.GaveUp} {
-		failed = append(failed, &crew.Record{Op: crew.OpTry, Lock: lockWorkload, Result: result})
-	}
-	if got, _ := judgeLock(lockWorkload, failed, 0, 1); got[9] != "try: gave up 1×, try: other 2×" {
-		t.Errorf("%q", got)
 	}
 }

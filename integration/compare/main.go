@@ -32,15 +32,14 @@ const (
 // kind is what is compared, and how: clients of all peers work under the same faults, or play scenarios.
 type kind struct {
 	name, title string
-	duration    time.Duration // default
-	servers     int           // default; ZooKeeper's, and etcd's
+	duration    time.Duration // for which faults are made
+	servers     int           // ZooKeeper's, and etcd's
 	peers       []peer
 
-	clients int                                        // of each peer
-	work    func(ctx context.Context, w *worker) error // of a client, until ctx ends
+	clients int // of each peer
 	faults  func(*faults)
-	// settled reports whether a system is ready for faults, if the period has not begun, or whether
-	// its clients may end.
+	// settled reports whether a system that has done something is ready for faults, if the period has
+	// not begun, or whether its clients may end; nil: always.
 	settled func(s *system, p period) bool
 	head    []string
 	// judge returns a system's rows of the table, and what Holdfast would have broken.
@@ -50,14 +49,15 @@ type kind struct {
 	scenarios []scenario
 }
 
+// kinds has the kinds, with the default duration and number of servers.
 var kinds = []kind{
 	{name: "locks", title: "Locks under faults", duration: time.Hour, servers: 3, peers: lockPeers,
-		clients: clients, work: takeLocks, faults: lockFaults, settled: allWork, head: lockHead, judge: judgeLocks, grace: grace},
-	{name: "flaps", title: "Flaps", duration: time.Second, servers: 1, peers: flapPeers, scenarios: scenarios},
+		clients: clients, faults: lockFaults, head: lockHead, judge: judgeLocks, grace: grace},
+	{name: "flaps", title: "Flaps", duration: time.Minute, servers: 1, peers: flapPeers, scenarios: scenarios},
 	{name: "ticks", title: "A job each second", duration: 10 * time.Minute, servers: 1, peers: tickPeers,
-		clients: clients, work: runJob, faults: tickFaults, settled: caughtUp, head: tickHead, judge: judgeTicks},
+		clients: clients, faults: tickFaults, settled: caughtUp, head: tickHead, judge: judgeTicks},
 	{name: "shards", title: "256 shards of eight processes", duration: 10 * time.Minute, servers: 1, peers: shardPeers,
-		clients: processes, work: ownShards, faults: shardFaults, settled: even, head: shardHead, judge: judgeShards},
+		clients: processes, faults: shardFaults, settled: even, head: shardHead, judge: judgeShards},
 }
 
 func kindIndex(name string) int {
@@ -77,7 +77,7 @@ func main() {
 // first does the work of the client or server until its end.
 func child() bool {
 	peers.ServeIfPeer()
-	return crew.Serve(clientEnv, client.work) || crew.Serve(etcdEnv, serveEtcd)
+	return crew.Serve(clientEnv, client.main) || crew.Serve(etcdEnv, serveEtcd)
 }
 
 func command(ctx context.Context, args []string) int {
@@ -86,7 +86,7 @@ func command(ctx context.Context, args []string) int {
 	duration := flags.Duration("duration", 0, "for how long faults are made; 0: as the kind has it")
 	seed := flags.Uint64("seed", 0, "of all that is drawn; 0: a new one")
 	servers := flags.Int("servers", 0, "ZooKeeper servers; with one, only clients have faults; 0: as the kind has it")
-	update := flags.Bool("update", false, "write the result to "+resultsFile+" and "+page+" of the present folder")
+	update := flags.Bool("update", false, "append the result to "+page+" of the present folder")
 	if err := flags.Parse(args); err != nil {
 		return exitUnknown
 	}
@@ -96,16 +96,12 @@ func command(ctx context.Context, args []string) int {
 		return unknown(fmt.Errorf("unexpected argument %q", flags.Arg(0)))
 	case i < 0:
 		return unknown(fmt.Errorf("-kind %q: must be locks, flaps, ticks or shards", *name))
-	case *duration != 0 && *duration < time.Second:
-		return unknown(fmt.Errorf("-duration %v: must be at least a second", *duration))
 	case *servers != 0 && *servers != 1 && *servers != 3:
 		return unknown(fmt.Errorf("-servers %d: must be 1 or 3", *servers))
 	}
 	k := kinds[i]
-	if k.scenarios == nil { // nothing of flaps is drawn
-		*seed = cmp.Or(*seed, uint64(rand.Uint32()))
-	}
-	r, err := k.run(ctx, settings{k.name, *seed, cmp.Or(*duration, k.duration), cmp.Or(*servers, k.servers)}, os.Stdout)
+	k.duration, k.servers = cmp.Or(*duration, k.duration), cmp.Or(*servers, k.servers)
+	r, err := k.run(ctx, cmp.Or(*seed, uint64(rand.Uint32())), os.Stdout)
 	if err != nil {
 		return unknown(err)
 	}
@@ -115,7 +111,7 @@ func command(ctx context.Context, args []string) int {
 	}
 	fmt.Println("\nHoldfast kept its promises.")
 	if *update {
-		if err := publish(".", r.result); err != nil {
+		if err := r.publish(); err != nil {
 			return unknown(err)
 		}
 	}

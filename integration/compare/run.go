@@ -30,25 +30,16 @@ const (
 // artifacts is the folder in which the evidence of a broken promise is kept.
 var artifacts = "../artifacts"
 
-type settings struct {
-	Kind     string
-	Seed     uint64
-	Duration time.Duration
-	Servers  int
-}
-
 // holdfast begins the names of the peers that are held to the promises.
 const holdfast = "Holdfast"
 
 // peer is a library that takes part.
 type peer struct {
 	name    string
-	servers *service                                                      // for its clients
-	offers  []string                                                      // in locks: the workloads that it has locks for
-	open    func(servers []string, name, workload string) (locker, error) // in locks: connects a client of a name, for a workload's lock
-	flaps   contender                                                     // in flaps
-	job     job                                                           // in ticks
-	own     func(w *worker, ctx context.Context) error                    // in shards: a process's work, until ctx ends
+	servers func(ctx context.Context, dir string, n int) (crew.Cluster, error) // starts n servers, with their data in dir; nil: the peer before has them
+	work    func(ctx context.Context, w *worker) error                         // of a client, until ctx ends
+	job     job                                                                // in ticks
+	flaps   contender                                                          // in flaps
 }
 
 func (p peer) ours() bool { return strings.HasPrefix(p.name, holdfast) }
@@ -57,30 +48,31 @@ func peerOf(peers []peer, name string) peer {
 	return peers[slices.IndexFunc(peers, func(p peer) bool { return p.name == name })]
 }
 
-// service starts n servers, with their data in dir. Peers with the same service share its servers.
-type service struct {
-	start func(ctx context.Context, dir string, n int) (crew.Cluster, error)
-}
-
-// system is a peer at work. Of those that share servers, the first has them.
+// system is a peer at work.
 type system struct {
 	peer
 	*crew.Team
 }
 
+// run is a run of a kind.
 type run struct {
-	result
+	kind
+	seed    uint64
 	out     io.Writer
 	dir     string
 	systems []*system
+
+	versions string
+	made     map[string]int // number of faults by kind; the same in all systems
+	tables   []table
+	broken   breaches
 }
 
 // run runs the kind, and prints the tables. It keeps the evidence of broken promises. In the end it kills
 // the clients, stops the servers, and removes its folder.
-func (k kind) run(ctx context.Context, set settings, out io.Writer) (_ *run, err error) {
-	r := &run{result: result{settings: set}, out: out}
-	r.By = fmt.Sprintf("Measured by `make compare KIND=%s DURATION=%v SEED=%d SERVERS=%d`", set.Kind, set.Duration, set.Seed, set.Servers)
-	r.say("%s, seed %d, %v, %d servers", r.Kind, r.Seed, r.Duration, r.Servers)
+func (k kind) run(ctx context.Context, seed uint64, out io.Writer) (_ *run, err error) {
+	r := &run{kind: k, seed: seed, out: out}
+	r.say("%s, seed %d, %v, %d servers", r.name, r.seed, r.duration, r.servers)
 	if r.dir, err = os.MkdirTemp("", "holdfast-compare-"); err != nil {
 		return nil, err
 	}
@@ -88,13 +80,16 @@ func (k kind) run(ctx context.Context, set settings, out io.Writer) (_ *run, err
 		closed := wait.All(len(r.systems), func(i int) error { return r.systems[i].Close() })
 		err = errors.Join(err, closed, os.RemoveAll(r.dir))
 	}()
-	if k.scenarios != nil {
-		err = k.play(ctx, r)
-	} else {
-		err = k.race(ctx, r)
+	if err = r.serve(ctx); err != nil {
+		return nil, err
 	}
-	if r.Tables != nil {
-		fmt.Fprint(out, text(r.result))
+	if r.scenarios != nil {
+		err = r.play(ctx)
+	} else {
+		err = r.race(ctx)
+	}
+	if r.tables != nil {
+		fmt.Fprint(out, r.text())
 	}
 	if err == nil && len(r.broken) > 0 {
 		err = r.keep()
@@ -106,32 +101,33 @@ func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.out, "compare: "+time.Now().UTC().Format("15:04:05 ")+format+"\n", args...)
 }
 
-// serve adds a system for each peer, and starts their servers. It returns the servers' addresses.
-func (r *run) serve(ctx context.Context, peers []peer) (map[*service][]string, error) {
-	addrs := map[*service][]string{}
-	for i, p := range peers {
-		s := &system{p, &crew.Team{Name: p.name, Servers: crew.Given(nil)}}
+// serve adds a system for each peer, and starts their servers. Those that a peer shares have faults as
+// those of the peer before.
+func (r *run) serve(ctx context.Context) error {
+	for i, p := range r.peers {
+		s := &system{p, &crew.Team{Name: p.name}}
 		r.systems = append(r.systems, s)
-		if addrs[p.servers] != nil {
+		if p.servers == nil {
+			s.Servers = crew.Given(r.systems[i-1].Servers.Addrs())
 			continue
 		}
 		dir := filepath.Join(r.dir, fmt.Sprint(i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			return nil, err
+			return err
 		}
-		started, err := p.servers.start(ctx, dir, r.Servers)
+		started, err := p.servers(ctx, dir, r.servers)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		s.Servers, addrs[p.servers] = started, started.Addrs()
+		s.Servers = started
 		r.version(started.Version())
 	}
-	return addrs, nil
+	return nil
 }
 
 func (r *run) version(v string) {
-	if all := strings.Split(r.Versions, ", "); v != "" && !slices.Contains(all, v) {
-		r.Versions = strings.TrimPrefix(r.Versions+", "+v, ", ")
+	if all := strings.Split(r.versions, ", "); v != "" && !slices.Contains(all, v) {
+		r.versions = strings.TrimPrefix(r.versions+", "+v, ", ")
 	}
 }
 
@@ -143,21 +139,22 @@ type client struct {
 	Kind, System string
 	Seed         uint64
 	Index, Life  int
-	Servers      []string // addresses of the client's own relays
-	Job          job
+	Servers      []string      // addresses of the client's own relays
 	Ahead        time.Duration // of its wall clock
 }
 
 // worker is a client at work.
 type worker struct {
 	client
+	peer
 	crew.Teller
 }
 
-func (c client) work() error {
+// main is the main function of a client.
+func (c client) main() error {
 	ctx := crew.UntilInputEnds()
-	w := &worker{c, crew.Teller{Worker: crew.Name(c.Index, c.Life), Classify: classify}}
-	if err := kinds[kindIndex(c.Kind)].work(ctx, w); ctx.Err() == nil {
+	w := &worker{c, peerOf(kinds[kindIndex(c.Kind)].peers, c.System), crew.Teller{Worker: crew.Name(c.Index, c.Life), Classify: crew.Classify}}
+	if err := w.work(ctx, w); ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -175,26 +172,23 @@ func (c client) random(stream uint64) *rand.Rand {
 }
 
 // race runs clients of the peers under faults, and judges what they tell.
-func (k kind) race(ctx context.Context, r *run) error {
-	addrs, err := r.serve(ctx, k.peers)
-	if err != nil {
-		return err
-	}
-	program := "" // this one
-	if slices.ContainsFunc(k.peers, func(p peer) bool { return p.job.Off }) {
+func (r *run) race(ctx context.Context) (err error) {
+	off := "" // this program, built anew
+	if slices.ContainsFunc(r.peers, func(p peer) bool { return p.job.off }) {
 		r.say("builds the clients with wall clocks that are off")
-		if program, err = buildOff(ctx, r.dir, "."); err != nil {
+		if off, err = buildOff(ctx, r.dir, "."); err != nil {
 			return err
 		}
 	}
-	err = wait.All(len(k.peers), func(i int) error {
-		p := k.peers[i]
-		return r.systems[i].Start(crew.Places{N: k.clients, Servers: addrs[p.servers], Command: func(index, life int, relays []string) (*exec.Cmd, error) {
-			c := client{r.Kind, p.name, r.Seed, index, life, relays, p.job, 0}
-			if p.job.Off { // the same in all systems
-				c.Ahead = wait.Between(c.random(1), -mostOff, mostOff)
+	err = wait.All(len(r.systems), func(i int) error {
+		s := r.systems[i]
+		return s.Start(crew.Places{N: r.clients, Servers: s.Servers.Addrs(), Command: func(index, life int, relays []string) (*exec.Cmd, error) {
+			c := client{r.name, s.name, r.seed, index, life, relays, 0}
+			if !s.job.off {
+				return zkserver.Command("", clientEnv, c)
 			}
-			cmd, err := zkserver.Command(program, clientEnv, c)
+			c.Ahead = wait.Between(c.random(1), -mostOff, mostOff) // the same in all systems
+			cmd, err := zkserver.Command(off, clientEnv, c)
 			cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", wallEnv, c.Ahead))
 			return cmd, err
 		}})
@@ -202,21 +196,21 @@ func (k kind) race(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	p, err := k.torment(ctx, r)
+	p, err := r.torment(ctx)
 	if err != nil {
 		return err
 	}
-	return k.tell(ctx, r, p)
+	return r.tell(ctx, p)
 }
 
 // tell fills in the table, the first rows of all systems first, and the promises that Holdfast broke.
 // It audits the log of Holdfast's servers. If these disagree on their data, it returns an error.
-func (k kind) tell(ctx context.Context, r *run, p period) error {
-	t := table{Head: k.head}
+func (r *run) tell(ctx context.Context, p period) error {
+	t := table{head: r.head}
 	rows := make([][][]any, len(r.systems))
 	for i, s := range r.systems {
 		var broken breaches
-		rows[i], broken = k.judge(s, p)
+		rows[i], broken = r.judge(s, p)
 		for _, b := range broken {
 			r.broken.add(s.ours(), "%s: %s", s.Name, b)
 		}
@@ -228,10 +222,10 @@ func (k kind) tell(ctx context.Context, r *run, p period) error {
 	}
 	for _, s := range r.systems {
 		z, ok := s.Servers.(*crew.ZooKeeper)
-		if !ok || !s.ours() || k.grace == 0 {
+		if !ok || !s.ours() || r.grace == 0 {
 			continue
 		}
-		found, err := crew.Audit(ctx, z.Servers(), audit.Options{Grace: k.grace, Skew: 2 * time.Second})
+		found, err := crew.Audit(ctx, z.Servers(), audit.Options{Grace: r.grace, Skew: 2 * time.Second})
 		if err != nil {
 			return err
 		}
@@ -244,9 +238,9 @@ func (k kind) tell(ctx context.Context, r *run, p period) error {
 		}
 		r.broken.add(found.Total() == 0, "the audit judged nothing")
 		r.broken = append(r.broken, wrong...)
-		t.After = fmt.Sprintf("The audit of the log of %s's servers judged %d writes of %d transactions: %d violations.", s.Name, found.Total(), found.Txns, len(wrong))
+		t.after = fmt.Sprintf("The audit of the log of %s's servers judged %d writes of %d transactions: %d violations.", s.Name, found.Total(), found.Txns, len(wrong))
 	}
-	r.Tables = []table{t}
+	r.tables = []table{t}
 	return nil
 }
 
@@ -259,9 +253,9 @@ type period struct {
 // torment makes faults of all systems while their clients work, and then ends the clients. The faults
 // begin when each system has done something and is settled. The clients end when each system is
 // settled again, or after settlePatience.
-func (k kind) torment(ctx context.Context, r *run) (p period, err error) {
+func (r *run) torment(ctx context.Context) (p period, err error) {
 	unsettled := func(s *system) bool {
-		return len(s.History.All()) == 0 || !k.settled(s, p)
+		return len(s.History.All()) == 0 || r.settled != nil && !r.settled(s, p)
 	}
 	err = wait.Until(ctx, crew.StartPatience, "all systems work", func() (bool, error) {
 		for _, s := range r.systems {
@@ -274,7 +268,7 @@ func (k kind) torment(ctx context.Context, r *run) (p period, err error) {
 	p.begun = monotonic.Now()
 	if err == nil {
 		r.say("all systems work: faults begin")
-		err = r.disturb(ctx, k.faults)
+		err = r.disturb(ctx)
 	}
 	p.ended = monotonic.Now()
 	for end := time.Now().Add(settlePatience); err == nil; {
@@ -305,7 +299,7 @@ func (r *run) finish(ctx context.Context) error {
 // keep copies the histories, and the transaction logs of the ZooKeeper servers, to a folder below
 // artifacts.
 func (r *run) keep() (err error) {
-	dir := filepath.Join(artifacts, fmt.Sprintf("compare-%s-%d", r.Kind, r.Seed))
+	dir := filepath.Join(artifacts, fmt.Sprintf("compare-%s-%d", r.name, r.seed))
 	for i, s := range r.systems {
 		own := filepath.Join(dir, fmt.Sprint(i))
 		err = errors.Join(err, s.History.Keep(own))

@@ -24,12 +24,12 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// syncing is the service of a ZooKeeper that syncs each write to disk.
-var syncing = &service{func(ctx context.Context, _ string, n int) (crew.Cluster, error) {
+// startSyncing starts n ZooKeeper servers that sync each write to disk.
+func startSyncing(ctx context.Context, _ string, n int) (crew.Cluster, error) {
 	return crew.Start(ctx, n, nil, zkserver.Options{Fsync: true, Optimize: true})
-}}
+}
 
-// startZooKeeper starts n servers without syncs of their logs to disk, and with clocks and links of
+// startZooKeeper starts n ZooKeeper servers without syncs of their logs to disk, and with clocks and links of
 // their own if there are several.
 func startZooKeeper(ctx context.Context, dir string, n int) (crew.Cluster, error) {
 	opts := zkserver.Options{Links: n > 1, Config: []string{"syncLimit=4", "initLimit=20"}} // in ticks of 0.5 s

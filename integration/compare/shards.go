@@ -30,8 +30,8 @@ const (
 )
 
 var shardPeers = []peer{
-	{name: holdfast, servers: syncing, own: (*worker).lockShards},
-	{name: "rendezvous hashing over a member list", servers: syncing, own: (*worker).memberList},
+	{name: holdfast, servers: startSyncing, work: lockShards},
+	{name: "rendezvous hashing over a member list", work: memberList},
 }
 
 // Kinds of records of a process and a shard, or of a run of a job. A write has a claim if the shard was
@@ -41,8 +41,6 @@ const (
 	opWrite = "write"
 	opEnd   = "end" // it does not work on the shard any more
 )
-
-func ownShards(ctx context.Context, w *worker) error { return peerOf(shardPeers, w.System).own(w, ctx) }
 
 // workOn works on a shard until ctx ends: it writes once a second. owned is nil if it is not known for
 // how long the shard is owned.
@@ -61,7 +59,8 @@ func (w *worker) workOn(ctx context.Context, index int, token string, owned inte
 	note(opEnd)
 }
 
-func (w *worker) lockShards(ctx context.Context) error {
+// lockShards shares the shards by package shard.
+func lockShards(ctx context.Context, w *worker) error {
 	locks, err := lock.Dial(ctx, w.Servers, lock.WithOwner(w.Worker), lock.WithTTL(shardTTL), lock.WithGrace(shardGrace), lock.WithSessionTimeout(shardTTL))
 	if err != nil {
 		return err
@@ -78,7 +77,7 @@ const members = "/members"
 
 // memberList shares the shards as services do without locks: the owner of a shard is the member with
 // the highest hash of its name and the shard.
-func (w *worker) memberList(ctx context.Context) error {
+func memberList(ctx context.Context, w *worker) error {
 	z, _, err := zkserver.Connect(ctx, w.Servers, shardTTL, nil)
 	if err != nil {
 		return err
@@ -91,12 +90,11 @@ func (w *worker) memberList(ctx context.Context) error {
 	defer cancel()
 	for ctx.Err() == nil {
 		list, changed, err := w.join(z)
-		switch class := classify(err); {
-		case err == nil && slices.Contains(list, w.Worker):
-		case err == nil || class == connError || class == crew.Expired:
-			continue // the next request waits for a connection, maybe of a new session, which has no node yet
-		default:
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
 			return err
+		case err != nil || !slices.Contains(list, w.Worker):
+			continue // the next request waits for a connection, maybe of a new session, which has no node yet
 		}
 		for i := range stops {
 			switch owner := ownerOf(i, list) == w.Worker; {
@@ -163,7 +161,7 @@ func judgeShards(s *system, p period) (rows [][]any, broken breaches) {
 	shares := uneven(s, p.settled) // then the processes give back their shards
 	broken.add(shares != "", "at the end the shares are %s", shares)
 	return [][]any{{s.Name, l.writes, l.refused, l.accepted, l.inTime, fmt.Sprintf("%.3f", l.double.Seconds()), fmt.Sprintf("%.1f", l.none.Seconds()),
-		fmt.Sprintf("%.1f s (%s)", l.longest.Seconds(), l.whose), l.moves, fmt.Sprintf("%.2f", l.fullness/time.Duration(p.ended-p.begun).Seconds())}}, broken
+		fmt.Sprintf("%.1f s", l.longest.Seconds()), l.moves, fmt.Sprintf("%.2f", l.fullness/time.Duration(p.ended-p.begun).Seconds())}}, broken
 }
 
 // shardFigures are what the history of a system shows, between two moments.
@@ -175,36 +173,37 @@ type shardFigures struct {
 	double   time.Duration // with two processes at work, summed over the shards
 	none     time.Duration // with none, summed over the shards
 	longest  time.Duration // the longest time without one, of any shard
-	whose    string        // the shard of longest, and its past owner
 	moves    int           // shards that went to another process
+	fullness float64       // seconds, each times the share of the process with the most shards, of the mean share
 }
 
 // ledger is what is known at a record of the history.
 type ledger struct {
 	shardFigures
-	from, to, now monotonic.Instant
-	shards        [shards]struct {
+	now    monotonic.Instant
+	shards [shards]struct {
 		owner   string        // the process that began last
 		highest string        // token
 		none    time.Duration // for how long no process has been at work
 	}
-	working  map[string]map[int]bool // shards, by process
-	stopped  map[string]bool         // processes: they do not work
-	fullness float64                 // seconds, each times the share of the process with the most shards, of the mean share
+	working map[string]map[int]bool // shards, by process
+	stopped map[string]bool         // processes: they do not work
 }
 
 // judgeHistory returns what a history shows between two moments, and what is known at the second one. The
 // order of its writes in time is that of the store.
 func judgeHistory(records []*crew.Record, from, to monotonic.Instant) *ledger {
-	l := &ledger{from: from, to: to, working: map[string]map[int]bool{}, stopped: map[string]bool{}}
-	for _, r := range slices.SortedStableFunc(slices.Values(records), func(a, b *crew.Record) int { return cmp.Compare(a.Call, b.Call) }) {
-		if r.Call > to {
-			break
+	l := &ledger{working: map[string]map[int]bool{}, stopped: map[string]bool{}}
+	sorted := slices.SortedStableFunc(slices.Values(records), func(a, b *crew.Record) int { return cmp.Compare(a.Call, b.Call) })
+	for _, end := range []monotonic.Instant{from - 1, to} {
+		l.shardFigures = shardFigures{}
+		for len(sorted) > 0 && sorted[0].Call <= end {
+			l.pass(sorted[0].Call)
+			l.record(sorted[0])
+			sorted = sorted[1:]
 		}
-		l.pass(r.Call)
-		l.record(r)
+		l.pass(end)
 	}
-	l.pass(to)
 	return l
 }
 
@@ -227,12 +226,9 @@ func most(own map[string]int) int { return slices.Max(append(slices.Collect(maps
 
 // pass adds the time up to a moment.
 func (l *ledger) pass(at monotonic.Instant) {
-	since, until := max(l.now, l.from), min(at, l.to)
-	if l.now = max(l.now, at); until <= since {
-		return
-	}
 	atWork, own := l.shares()
-	d, all := time.Duration(until-since), 0
+	d, all := time.Duration(at-l.now), 0
+	l.now = at
 	for i, n := range atWork {
 		s := &l.shards[i]
 		all += n
@@ -244,9 +240,8 @@ func (l *ledger) pass(at monotonic.Instant) {
 			s.none = 0
 		case s.owner != "": // otherwise the race has not begun
 			l.none += d
-			if s.none += d; s.none > l.longest {
-				l.longest, l.whose = s.none, fmt.Sprintf("shard %d, after %s", i, s.owner)
-			}
+			s.none += d
+			l.longest = max(l.longest, s.none)
 		}
 	}
 	if all > 0 {
@@ -267,13 +262,13 @@ func (l *ledger) record(r *crew.Record) {
 	if err != nil {
 		return // of no shard
 	}
-	within, s := l.now >= l.from && l.now < l.to, &l.shards[i]
+	s := &l.shards[i]
 	switch r.Op {
 	case opEnd:
 		delete(l.working[r.Worker], i)
 		return
 	case opBegin:
-		if s.owner != r.Worker && within {
+		if s.owner != r.Worker {
 			l.moves++
 		}
 		if l.working[r.Worker] == nil {
@@ -281,16 +276,14 @@ func (l *ledger) record(r *crew.Record) {
 		}
 		l.working[r.Worker][i], s.owner = true, r.Worker
 	}
-	if within {
-		l.writes++
-		switch {
-		case r.Token != "" && r.Token < s.highest:
-			if l.refused++; r.Claim != nil {
-				l.inTime++
-			}
-		case s.owner != r.Worker && l.working[s.owner][i] && !l.stopped[s.owner]:
-			l.accepted++
+	l.writes++
+	switch {
+	case r.Token != "" && r.Token < s.highest:
+		if l.refused++; r.Claim != nil {
+			l.inTime++
 		}
+	case s.owner != r.Worker && l.working[s.owner][i] && !l.stopped[s.owner]:
+		l.accepted++
 	}
 	s.highest = max(s.highest, r.Token)
 }

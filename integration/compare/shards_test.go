@@ -48,7 +48,7 @@ func TestJudgeHistory(t *testing.T) {
 			}
 			j := judgeHistory(records, 0, 10e9)
 			got := j.shardFigures
-			got.none, got.whose = 0, ""
+			got.none, got.fullness = 0, 0
 			if got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
@@ -89,10 +89,10 @@ func TestMemberList(t *testing.T) {
 	defer z.Close()
 	_, err = z.Create(members, nil, 0, zk.WorldACL(zk.PermRead))
 	iferr.Fatal(t, err)
-	w := &worker{client{Servers: []string{addr}}, crew.Teller{Worker: "w0.1"}}
+	w := &worker{client: client{Servers: []string{addr}}, Teller: crew.Teller{Worker: "w0.1"}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := w.memberList(ctx); !errors.Is(err, zk.ErrNoAuth) {
+	if err := memberList(ctx, w); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("%v", err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -32,76 +31,77 @@ const (
 
 // job is how a peer runs a job that is due each second.
 type job struct {
-	Ours        bool // by package schedule, otherwise by gocron
-	AtLeastOnce bool
-	Off         bool          // the wall clocks are off
-	Lasts       time.Duration // duration of a run
-	Expiry      time.Duration // expiry of gocron's lock on Redis; 0: it takes none
+	off         bool          // the wall clocks are off
+	atLeastOnce bool          // otherwise at most once
+	lasts       time.Duration // duration of a run
+	expiry      time.Duration // expiry of gocron's lock on Redis
 }
 
-var locking = &service{startRedis}
-
-// The tuned peers have two settings that help gocron. Lasts: a run takes half the interval, so late
-// replicas find the lock held. Expiry: the lock of a killed holder expires after one interval.
+// The tuned peers have two settings that help gocron. lasts: a run takes half the interval, so late
+// replicas find the lock held. expiry: the lock of a killed holder expires after one interval.
 var tickPeers = []peer{
-	{name: "Holdfast", servers: syncing, job: job{Ours: true, Off: true}},
-	{name: "Holdfast, 0.5 s runs", servers: syncing, job: job{Ours: true, Off: true, Lasts: interval / 2}},
-	{name: "Holdfast, AtLeastOnce, 0.5 s runs", servers: syncing, job: job{Ours: true, Off: true, AtLeastOnce: true, Lasts: interval / 2}},
-	{name: "gocron", servers: locking, job: job{Off: true, Expiry: expiry}},
-	{name: "gocron, tuned", servers: locking, job: job{Off: true, Lasts: interval / 2, Expiry: interval}},
-	{name: "gocron, clocks right", servers: locking, job: job{Expiry: expiry}},
-	{name: "gocron, tuned, clocks right", servers: locking, job: job{Lasts: interval / 2, Expiry: interval}},
+	{name: "Holdfast", servers: startSyncing, work: scheduleJob, job: job{off: true}},
+	{name: "Holdfast, 0.5 s runs", work: scheduleJob, job: job{off: true, lasts: interval / 2}},
+	{name: "Holdfast, AtLeastOnce, 0.5 s runs", work: scheduleJob, job: job{off: true, atLeastOnce: true, lasts: interval / 2}},
+	{name: "gocron", servers: startRedis, work: lockJob, job: job{off: true, expiry: expiry}},
+	{name: "gocron, tuned", work: lockJob, job: job{off: true, lasts: interval / 2, expiry: interval}},
+	{name: "gocron, clocks right", work: lockJob, job: job{expiry: expiry}},
+	{name: "gocron, tuned, clocks right", work: lockJob, job: job{lasts: interval / 2, expiry: interval}},
 }
 
 // opUnfinished is a record of package schedule's report that a run was started and not finished. A run
 // has records of opBegin and opEnd.
 const opUnfinished = "unfinished"
 
-// runJob is the work of a replica.
-func runJob(ctx context.Context, w *worker) error {
-	note := func(op string, tick time.Time) { w.note(crew.Record{Op: op, Tick: tick.UnixNano()}) }
-	run := func(ctx context.Context, tick time.Time) error {
-		note(opBegin, tick)
-		err := wait.Sleep(ctx, w.Job.Lasts)
-		if err == nil {
-			note(opEnd, tick)
-		}
-		return err
+func (w *worker) noteTick(op string, tick time.Time) {
+	w.note(crew.Record{Op: op, Tick: tick.UnixNano()})
+}
+
+// runJob runs the job for a tick.
+func (w *worker) runJob(ctx context.Context, tick time.Time) error {
+	w.noteTick(opBegin, tick)
+	err := wait.Sleep(ctx, w.job.lasts)
+	if err == nil {
+		w.noteTick(opEnd, tick)
 	}
-	name := fmt.Sprintf("%x", w.System) // locks have no spaces and commas in their names
-	if !w.Job.Ours {
-		return w.gocron(ctx, name, func(ctx context.Context) error { return run(ctx, tickOf(time.Now(), w.Ahead)) })
-	}
+	return err
+}
+
+// scheduleJob is the work of a replica that runs the job by package schedule.
+func scheduleJob(ctx context.Context, w *worker) error {
 	locks, err := lock.Dial(ctx, w.Servers, lock.WithOwner(w.Worker),
 		lock.WithTTL(tickTTL), lock.WithGrace(tickGrace), lock.WithSessionTimeout(tickTTL-time.Second))
 	if err != nil {
 		return err
 	}
 	defer locks.Close()
-	job, err := schedule.New(locks, name, cron.Every(interval), schedule.Options{AtLeastOnce: w.Job.AtLeastOnce, Report: func(run schedule.Run) {
+	name := fmt.Sprintf("%x", w.System) // locks have no spaces and commas in their names
+	job, err := schedule.New(locks, name, cron.Every(interval), schedule.Options{AtLeastOnce: w.job.atLeastOnce, Report: func(run schedule.Run) {
 		if run.Outcome == schedule.Unfinished {
-			note(opUnfinished, run.Tick)
+			w.noteTick(opUnfinished, run.Tick)
 		}
 	}})
 	if err != nil {
 		return err
 	}
-	return job.Run(ctx, func(ctx context.Context, turn *schedule.Turn) error { return run(ctx, turn.Tick) })
+	return job.Run(ctx, func(ctx context.Context, turn *schedule.Turn) error { return w.runJob(ctx, turn.Tick) })
 }
 
-func (w *worker) gocron(ctx context.Context, name string, run func(context.Context) error) error {
-	var options []gocron.SchedulerOption
-	if w.Job.Expiry > 0 {
-		client := redis.NewClient(&redis.Options{Addr: w.Servers[0]})
-		defer client.Close()
-		options = append(options, gocron.WithDistributedLocker(redisLocker{redsync.New(goredis.NewPool(client)), w.Job.Expiry}))
-	}
+// lockJob is the work of a replica that runs the job by gocron, with locks on Redis.
+func lockJob(ctx context.Context, w *worker) error {
+	client := redis.NewClient(&redis.Options{Addr: w.Servers[0]})
+	defer client.Close()
+	return w.gocron(ctx, gocron.WithDistributedLocker(redisLocker{redsync.New(goredis.NewPool(client)), w.job.expiry}))
+}
+
+func (w *worker) gocron(ctx context.Context, options ...gocron.SchedulerOption) error {
 	scheduler, err := gocron.NewScheduler(options...)
 	if err != nil {
 		return err
 	}
+	run := func(ctx context.Context) error { return w.runJob(ctx, tickOf(time.Now(), w.Ahead)) }
 	// A cron job is due at whole seconds, as gocron advises for replicas.
-	if _, err := scheduler.NewJob(gocron.CronJob("* * * * * *", true), gocron.NewTask(run), gocron.WithName(name)); err != nil {
+	if _, err := scheduler.NewJob(gocron.CronJob("* * * * * *", true), gocron.NewTask(run), gocron.WithName(w.System)); err != nil {
 		return err
 	}
 	scheduler.Start()
@@ -124,10 +124,8 @@ func (l redisLocker) Lock(ctx context.Context, job string) (gocron.Lock, error) 
 type redisLock struct{ *redsync.Mutex }
 
 func (l redisLock) Unlock(ctx context.Context) error {
-	if held, err := l.UnlockContext(ctx); err != nil || !held {
-		return errors.Join(err, errors.New("the lock was not held any more"))
-	}
-	return nil
+	_, err := l.UnlockContext(ctx) // gocron ignores whether it was still held
+	return err
 }
 
 // tickOf returns the tick, in right time, to which a run at the time wall of a clock belongs. If the
@@ -230,23 +228,23 @@ func countTicks(records []*crew.Record, atLeastOnce bool, p period) tally {
 
 // caughtUp reports whether no tick of Holdfast may still run.
 func caughtUp(s *system, p period) bool {
-	n := countTicks(s.History.All(), s.job.AtLeastOnce, p).ticks
-	return !s.job.Ours || n[missed] == 0 && !(s.job.AtLeastOnce && n[interrupted] > 0)
+	n := countTicks(s.History.All(), s.job.atLeastOnce, p).ticks
+	return !s.ours() || n[missed] == 0 && !(s.job.atLeastOnce && n[interrupted] > 0)
 }
 
 var tickHead = []string{"group", "ticks", once, twice, again, interrupted, missed, "over 1 s late", "latest"}
 
 func judgeTicks(s *system, p period) (rows [][]any, broken breaches) {
-	n := countTicks(s.History.All(), s.job.AtLeastOnce, p)
+	n := countTicks(s.History.All(), s.job.atLeastOnce, p)
 	cells, all := []any{s.Name, 0}, 0
 	for _, outcome := range tickHead[2:7] {
 		cells = append(cells, n.ticks[outcome])
 		all += n.ticks[outcome]
 	}
-	if cells[1] = all; !s.job.AtLeastOnce {
+	if cells[1] = all; !s.job.atLeastOnce {
 		cells[4] = "–"
 	}
-	return [][]any{append(cells, n.late, fmt.Sprintf("%.1f s", n.latest.Seconds()))}, n.broken(s.job.AtLeastOnce)
+	return [][]any{append(cells, n.late, fmt.Sprintf("%.1f s", n.latest.Seconds()))}, n.broken(s.job.atLeastOnce)
 }
 
 func (n tally) broken(atLeastOnce bool) (b breaches) {
