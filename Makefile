@@ -154,9 +154,9 @@ torture: ## client processes and three servers under faults (DURATION=2m, again 
 	$(BUILD) ./integration/torture
 	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
 
-compare: ## what others lose under the same faults (KIND=locks, flaps, ticks or shards; DURATION=60m, SERVERS=3; again with SEED=n; UPDATE=1: publish it)
+compare: ## what others lose under the same faults (KIND=locks, flaps, ticks or shards; DURATION=60m, SERVERS=3; again with SEED=n)
 	go build -C integration/compare -buildvcs=false -o $(CURDIR)/bin/ .
-	cd integration/compare && exec $(CURDIR)/bin/compare -kind $(or $(KIND),locks) -duration $(or $(DURATION),0) -seed $(or $(SEED),0) -servers $(or $(SERVERS),0) $(if $(UPDATE),-update)
+	cd integration/compare && exec $(CURDIR)/bin/compare -kind $(or $(KIND),locks) -duration $(or $(DURATION),0) -seed $(or $(SEED),0) -servers $(or $(SERVERS),0)
 
 bench: bin/bench ## Holdfast beside other locks and systems (QUICK=1: seconds; UPDATE=1: publish it; BENCH='-workloads AC -variants three')
 	bin/bench -o bin $(if $(QUICK),-quick) $(if $(UPDATE),-update integration/bench) $(BENCH)

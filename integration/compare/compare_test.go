@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	addPeer("locks", peer{name: unlocked, work: takeLocks(openUnlocked, lockWorkload, fencedWorkload)})
+	addPeer("locks", peer{name: unlocked, work: takeLocks(openUnlocked, lockSetWorkload, fencedWorkload)})
 	addPeer("ticks", peer{name: unlocked, work: func(ctx context.Context, w *worker) error { return w.gocron(ctx) }})
 	addPeer("shards", peer{name: fallingTokens, work: ownFixed})
 	if child() {
@@ -54,17 +54,17 @@ func openUnlocked(*worker, string) (locker, error) {
 func TestLocks(t *testing.T) {
 	r := play(t, "locks", 1, 5*time.Second)
 	broken := strings.Join(r.broken, "\n")
-	for _, want := range []string{unlocked + ": lock: ", unlocked + ": fenced: "} {
+	for _, want := range []string{unlocked + ": lock-set: ", unlocked + ": fenced: "} {
 		if !strings.Contains(broken, want) {
 			t.Errorf("no %q in\n%s", want, broken)
 		}
 	}
-	for _, w := range workloads {
+	for _, w := range []string{lockSetWorkload, fencedWorkload} {
 		if said := holdfast + ": " + w + ": "; strings.Contains(broken, said) {
 			t.Errorf("%q in\n%s", said, broken)
 		}
 	}
-	if table := r.tables[0]; len(r.made) == 0 || len(table.rows) != 6 || !strings.HasSuffix(table.after, ": 0 violations.") {
+	if table := r.tables[0]; len(r.made) == 0 || len(table.rows) != 4 || !strings.HasSuffix(table.title, ": 0 violations.") {
 		t.Errorf("%v, %+v", r.made, table)
 	}
 }
@@ -131,19 +131,13 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestPublish: the results are added to the page's end.
-func TestPublish(t *testing.T) {
-	t.Chdir(t.TempDir())
-	iferr.Fatal(t, os.WriteFile(page, []byte("before\n"), 0o600))
-	r := &run{kind: kinds[0], seed: 7, versions: "ZooKeeper 3", made: map[string]int{"b": 1, "a": 2}}
-	r.tables = []table{{title: "first", head: []string{"x", "y"}, after: "Done."}, {head: []string{"z"}}}
+// TestText: the results in Markdown.
+func TestText(t *testing.T) {
+	r := &run{kind: kinds[0], seed: 7, versions: map[string]bool{"ZooKeeper 3": true, "": true}, made: map[string]int{"b": 1, "a": 2}}
+	r.tables = []table{{title: "**first**", head: []string{"x", "y"}}, {head: []string{"z"}}}
 	r.tables[0].add("a|b", 1)
 	r.tables[0].add("not offered")
-	iferr.Fatal(t, r.publish())
-	written, err := os.ReadFile(page)
-	iferr.Fatal(t, err)
-	const want = `before
-
+	const want = `
 ### Locks under faults
 
 Measured by ` + "`make compare KIND=locks DURATION=1h0m0s SEED=7 SERVERS=3`" + `. ZooKeeper 3. Faults: a 2×, b 1×.
@@ -155,13 +149,11 @@ Measured by ` + "`make compare KIND=locks DURATION=1h0m0s SEED=7 SERVERS=3`" + `
 | a\|b | 1 |
 | not offered | |
 
-Done.
-
 | z |
 |---|
 `
-	if string(written) != want {
-		t.Errorf("%s", written)
+	if got := r.text(); got != want {
+		t.Errorf("%s", got)
 	}
 }
 

@@ -23,14 +23,8 @@ const (
 	wedgedAfter = 25 * time.Second // time for all to come in; longer than the session or the lease of a dead client
 )
 
-// cutting is held by a trial while no other one may cut.
-var cutting sync.Mutex
-
 // cut lets clients take turns, and cuts the connections of all but one.
 func cut(ctx context.Context, t *trial) ([]any, breaches) {
-	cutting.Lock()
-	measured := sync.OnceFunc(cutting.Unlock)
-	defer measured()
 	clients := t.open(ctx, takers)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var taking sync.WaitGroup
@@ -51,18 +45,15 @@ func cut(ctx context.Context, t *trial) ([]any, breaches) {
 	}
 	first := monotonic.Now()
 	for range cutTimes {
-		links := make([]int64, takers)
-		for i, c := range clients[1:] {
-			links[i] = c.Links.Load()
+		check(wait.All(takers-1, func(i int) error {
+			c := clients[1+i]
+			links := c.Links.Load()
 			c.Relay.Cut()
-		}
-		for i, c := range clients[1:] {
-			check(wait.Until(ctx, flapPatience, "all clients have connected again", func() (bool, error) { return c.Links.Load() != links[i], nil }))
-		}
+			return wait.Until(ctx, flapPatience, "all clients have connected again", func() (bool, error) { return c.Links.Load() != links, nil })
+		}))
 		check(wait.Sleep(ctx, cutEvery))
 	}
 	last := monotonic.Now()
-	measured() // what follows is mostly waiting
 	if allIn(last) != nil {
 		check(context.Cause(ctx)) // otherwise the row shows that it is wedged
 	}

@@ -14,30 +14,23 @@ import (
 // clockStep is by how much a server's clock is stepped. It must be less than Holdfast's grace.
 const clockStep = 1900 * time.Millisecond
 
-// faults has series of faults, each of which happens to all of a run's systems at the same moment.
+// faults makes faults, each of which happens to all of a run's systems at the same moment.
 type faults struct {
 	*run
-	ctx    context.Context // limits restarts of servers
-	series []crew.Series
+	ctx context.Context // limits restarts of servers
 }
 
-// begin begins a series, to which the following faults belong.
-func (f *faults) begin(least, most time.Duration) {
-	f.series = append(f.series, crew.Series{Least: least, Most: most})
-}
-
-func (f *faults) together(name string, of func(s *system) crew.Fault) {
+func (f faults) together(name string, of func(s *system) crew.Fault) crew.Fault {
 	var each []crew.Fault
 	for _, s := range f.systems {
 		each = append(each, of(s))
 	}
-	last := &f.series[len(f.series)-1]
-	last.Faults = append(last.Faults, crew.Together(name, each...))
+	return crew.Together(name, each...)
 }
 
-// clients adds a fault of clients of each system: those at some places, which are drawn.
-func (f *faults) clients(name string, draw func(r *rand.Rand) []int, least, most time.Duration, way crew.Way[*crew.Client]) {
-	f.together(name, func(s *system) crew.Fault {
+// clients is a fault of clients of each system: those at some places, which are drawn.
+func (f faults) clients(name string, draw func(r *rand.Rand) []int, least, most time.Duration, way crew.Way[*crew.Client]) crew.Fault {
+	return f.together(name, func(s *system) crew.Fault {
 		return crew.Break(name, least, most, func(_ context.Context, r *rand.Rand) (victims []*crew.Client, _ error) {
 			for _, i := range draw(r) {
 				victims = append(victims, s.Clients[i])
@@ -49,22 +42,19 @@ func (f *faults) clients(name string, draw func(r *rand.Rand) []int, least, most
 
 func two(r *rand.Rand) []int { return r.Perm(clients)[:2] }
 
-// servers adds a fault of each system's leader (rank 0) or of a follower (1), if there are several
-// servers. It ends only when there is a leader for the next fault.
-func (f *faults) servers(name string, rank int, least, most time.Duration, way func(crew.Servers) crew.Way[int]) {
-	if f.run.servers < 3 {
-		return
-	}
-	f.together(name, func(s *system) crew.Fault {
-		w := way(crew.Servers{Cluster: s.Servers, Ctx: f.ctx})
-		return crew.Break(name, least, most, crew.Ranked(s.Servers, rank, rank+1), crew.Way[int]{Damage: w.Damage, Mend: func(victims []int) error {
-			if err := w.Mend(victims); err != nil {
-				return err
-			}
-			_, err := s.Servers.Leader(f.ctx)
-			return err
-		}})
+// server is a fault of each system's leader (rank 0) or of a follower (1).
+func (f faults) server(name string, rank int, least, most time.Duration, way func(crew.Servers) crew.Way[int]) crew.Fault {
+	return f.together(name, func(s *system) crew.Fault {
+		return crew.Break(name, least, most, crew.Ranked(s.Servers, rank, rank+1), way(crew.Servers{Cluster: s.Servers, Ctx: f.ctx}))
 	})
+}
+
+// ofServers returns the faults if there are several servers.
+func (f faults) ofServers(all ...crew.Fault) []crew.Fault {
+	if f.run.servers < 3 {
+		return nil
+	}
+	return all
 }
 
 // stepped steps a server's clock and back again: forward, and the next time back.
@@ -78,28 +68,27 @@ func stepped(s crew.Servers) crew.Way[int] {
 
 // lockFaults are those of the locks, of Jepsen's classes pause, kill, partition and clock. Clients are
 // paused for longer than their lease.
-func lockFaults(f *faults) {
+func lockFaults(f faults) []crew.Series {
 	const short, s = 500 * time.Millisecond, time.Second
-	f.begin(2*s, 6*s)
-	f.servers("leader paused", 0, s, 8*s, crew.Servers.Paused)
-	f.servers("follower paused", 1, s, 8*s, crew.Servers.Paused)
-	f.clients("two clients paused", two, ttl+s, ttl+grace+6*s, crew.ClientPaused)
-	f.servers("leader killed", 0, short, 5*s, crew.Servers.Killed)
-	f.servers("follower killed", 1, short, 5*s, crew.Servers.Killed)
-	f.clients("two clients killed", two, short, 5*s, crew.ClientKilled)
-	f.servers("leader parted from the other servers", 0, s, 10*s, crew.Servers.Parted)
-	f.clients("two clients parted from the servers", two, s, ttl+grace+4*s, crew.ClientParted)
-	f.servers("leader's clock stepped", 0, 2*s, 8*s, stepped)
+	return []crew.Series{{Least: 2 * s, Most: 6 * s, Faults: append(f.ofServers(
+		f.server("leader paused", 0, s, 8*s, crew.Servers.Paused),
+		f.server("follower paused", 1, s, 8*s, crew.Servers.Paused),
+		f.server("leader killed", 0, short, 5*s, crew.Servers.Killed),
+		f.server("follower killed", 1, short, 5*s, crew.Servers.Killed),
+		f.server("leader parted from the other servers", 0, s, 10*s, crew.Servers.Parted),
+		f.server("leader's clock stepped", 0, 2*s, 8*s, stepped)),
+		f.clients("two clients paused", two, ttl+s, ttl+grace+6*s, crew.ClientPaused),
+		f.clients("two clients killed", two, short, 5*s, crew.ClientKilled),
+		f.clients("two clients parted from the servers", two, s, ttl+grace+4*s, crew.ClientParted),
+	)}}
 }
 
 // tickFaults are those of the ticks. Half of them come within 30 ms after a tick, when a run may be
 // going on. Redis has one server, which is its leader.
-func tickFaults(f *faults) {
-	f.begin(2*time.Second, 6*time.Second)
-	f.clients("two clients paused", two, time.Second, 13*time.Second, crew.ClientPaused)
-	f.clients("two clients killed", two, 0, 12*time.Second, crew.ClientKilled)
-	f.servers("leader killed", 0, 0, time.Second, crew.Servers.Killed)
-	all := f.series[0].Faults
+func tickFaults(f faults) []crew.Series {
+	all := append(f.ofServers(f.server("leader killed", 0, 0, time.Second, crew.Servers.Killed)),
+		f.clients("two clients paused", two, time.Second, 13*time.Second, crew.ClientPaused),
+		f.clients("two clients killed", two, 0, 12*time.Second, crew.ClientKilled))
 	for i, fault := range all {
 		all[i].Do = func(ctx context.Context, r *rand.Rand) (bool, error) {
 			if late := wait.Between(r, 0, 30*time.Millisecond); r.IntN(2) == 0 {
@@ -111,41 +100,42 @@ func tickFaults(f *faults) {
 			return fault.Do(ctx, r)
 		}
 	}
+	return []crew.Series{{Least: 2 * time.Second, Most: 6 * time.Second, Faults: all}}
 }
 
 // shardFaults are those of the shards: of two processes at once, and of servers.
-func shardFaults(f *faults) {
+func shardFaults(f faults) (all []crew.Series) {
 	const s = time.Second
 	end := crew.Each(crew.Always(func(c *crew.Client) { c.End(f.ctx, finishPatience) }))
 	for first := range 2 {
 		one := func(r *rand.Rand) []int { return []int{first + 2*r.IntN(processes/2)} }
-		f.begin(4*s, 14*s)
-		f.clients("kills", one, s, 25*s, crew.ClientKilled)
-		f.clients("pauses", one, s, 25*s, crew.ClientPaused)
-		f.clients("restarts in order", one, 0, time.Millisecond, crew.Way[*crew.Client]{Damage: end, Mend: crew.ClientKilled.Mend})
+		all = append(all, crew.Series{Least: 4 * s, Most: 14 * s, Faults: []crew.Fault{
+			f.clients("kills", one, s, 25*s, crew.ClientKilled),
+			f.clients("pauses", one, s, 25*s, crew.ClientPaused),
+			f.clients("restarts in order", one, 0, time.Millisecond, crew.Way[*crew.Client]{Damage: end, Mend: crew.ClientKilled.Mend}),
+		}})
 	}
-	f.begin(10*s, 40*s)
-	for rank, server := range []string{"leader", "follower"} {
-		f.servers(server+" killed", rank, s, 15*s, crew.Servers.Killed)
-		f.servers(server+" paused", rank, s, 15*s, crew.Servers.Paused)
-		f.servers(server+" restarted", rank, 0, time.Millisecond, crew.Servers.Restarted)
-	}
+	return append(all, crew.Series{Least: 10 * s, Most: 40 * s, Faults: f.ofServers(
+		f.server("leader killed", 0, s, 15*s, crew.Servers.Killed),
+		f.server("leader paused", 0, s, 15*s, crew.Servers.Paused),
+		f.server("leader restarted", 0, 0, time.Millisecond, crew.Servers.Restarted),
+		f.server("follower killed", 1, s, 15*s, crew.Servers.Killed),
+		f.server("follower paused", 1, s, 15*s, crew.Servers.Paused),
+		f.server("follower restarted", 1, 0, time.Millisecond, crew.Servers.Restarted),
+	)})
 }
 
 // disturb makes the kind's faults for the run's duration, and counts them. When it returns without an
 // error, all are repaired.
 func (r *run) disturb(ctx context.Context) error {
-	f := &faults{run: r, ctx: ctx}
-	r.faults(f)
-	r.made = map[string]int{}
 	during, cancel := context.WithTimeout(ctx, r.duration)
 	defer cancel()
-	err := crew.Plague(during, r.seed, f.series, func(_ int, made crew.Fault, began, ended monotonic.Instant) {
+	err := crew.Plague(during, r.seed, r.faults(faults{r, ctx}), func(_ int, made crew.Fault, began, ended monotonic.Instant) {
 		r.made[made.Name]++
 		r.say("%s, %v", made.Name, time.Duration(ended-began).Round(time.Millisecond))
 	})
-	if err == nil && ctx.Err() == nil && len(r.made) == 0 {
-		err = errors.New("there was no time for a fault")
+	if err == nil && len(r.made) == 0 {
+		return errors.New("there was no time for a fault")
 	}
-	return errors.Join(err, context.Cause(ctx))
+	return err
 }

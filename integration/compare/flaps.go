@@ -32,7 +32,7 @@ type contender struct {
 }
 
 var flapPeers = []peer{
-	{name: "Holdfast, TTL 6 s", servers: startSyncing, flaps: contender{asked: "Remaining() > 0", ttl: flapTimeout, setUp: peers.Holdfast}},
+	{name: "Holdfast, TTL 6 s", servers: startZooKeeper, flaps: contender{asked: "Remaining() > 0", ttl: flapTimeout, setUp: peers.Holdfast}},
 	{name: "Holdfast, TTL 30 s", flaps: contender{asked: "Remaining() > 0", rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast}},
 	{name: "zk.Lock", flaps: contender{setUp: peers.ZKLock}},
 	{name: "Curator", flaps: contender{asked: "isAcquiredInThisProcess()", setUp: peers.Curator}},
@@ -49,26 +49,25 @@ type scenario struct {
 var pairHead = []string{"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock"}
 
 var scenarios = []scenario{
-	{"stall", "The holder's connection is stalled for 15 s", pairHead, func(ctx context.Context, t *trial) ([]any, breaches) {
+	{"stall", "**The holder's connection is stalled for 15 s**", pairHead, func(ctx context.Context, t *trial) ([]any, breaches) {
 		return t.pair(ctx, stallTime+5*time.Second, func(holder *peers.Client) error { // time to reconnect, too
 			holder.Relay.Stall()
 			time.AfterFunc(stallTime, holder.Relay.Resume)
 			return nil
 		}).judge()
 	}},
-	{"kill", "The server ends the holder's session", pairHead, func(ctx context.Context, t *trial) ([]any, breaches) {
+	{"kill", "**The server ends the holder's session**", pairHead, func(ctx context.Context, t *trial) ([]any, breaches) {
 		return t.pair(ctx, 2*flapTimeout, func(holder *peers.Client) error { // longer than the session timeout, and than a TTL of 6 s with the grace
 			return holder.Tap.Expire(ctx, t.server)
 		}).judge()
 	}},
-	{"cuts", "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive",
+	{"cuts", "**17 clients take turns, and the connections of 16 are cut four times, while their sessions survive**",
 		[]string{"lock", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once"}, cut},
 }
 
 // trial is a round of a scenario with one lock.
 type trial struct {
 	peer
-	scenario
 	round   int
 	server  string
 	look    *zk.Conn // for reads
@@ -93,20 +92,20 @@ func must[T any](v T, err error) T {
 // unless calls do, and returns the error for which check ended it.
 func unless(do func()) (err error) {
 	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case failure:
-			err = v.error
-		default:
-			panic(v)
+		if v := recover(); v != nil {
+			failed, ok := v.(failure)
+			if !ok {
+				panic(v)
+			}
+			err = failed.error
 		}
 	}()
 	do()
 	return nil
 }
 
-// play plays one scenario after the other, of all locks at the same time, each in rounds until the
-// duration is over. Only what Holdfast breaks counts as broken.
+// play plays the scenarios, one lock at a time, each in rounds until the duration is over. Only what
+// Holdfast breaks counts as broken.
 func (r *run) play(ctx context.Context) error {
 	server := r.systems[0].Servers.Addrs()[0]
 	look, _, err := zkserver.Connect(ctx, []string{server}, flapTimeout, nil)
@@ -114,52 +113,39 @@ func (r *run) play(ctx context.Context) error {
 		return err
 	}
 	defer look.Close()
-	programs, absent := make([]peers.Program, len(r.peers)), make([]error, len(r.peers))
-	for i, p := range r.peers {
-		programs[i], absent[i] = p.flaps.setUp(ctx, r.dir)
-		r.version(programs[i].Version)
-	}
 	for _, s := range r.scenarios {
-		t := table{title: s.title, head: s.head}
-		for round, start := 1, time.Now(); round == 1 || time.Since(start) < r.duration; round++ {
-			cells, wrong := make([][]any, len(r.peers)), make([]breaches, len(r.peers))
-			err := wait.All(len(r.peers), func(i int) error {
-				one := &trial{peer: r.peers[i], scenario: s, round: round, server: server, look: look}
+		r.tables = append(r.tables, table{title: s.title, head: s.head})
+	}
+	for _, p := range r.peers {
+		program, absent := p.flaps.setUp(ctx, r.dir)
+		r.versions[program.Version] = true
+		for i, s := range r.scenarios {
+			for round, start := 1, time.Now(); round == 1 || time.Since(start) < r.duration; round++ {
+				t := &trial{peer: p, round: round, server: server, look: look, path: fmt.Sprintf("/flaps/%s-%d", s.name, len(r.tables[i].rows))}
+				var cells []any
+				var wrong breaches
 				err := unless(func() {
-					check(absent[i])
-					cells[i], wrong[i] = one.carryOut(ctx, programs[i])
+					check(absent)
+					t.process = must(peers.Start(program.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: p.flaps.ttl}), func(string) {}))
+					defer t.process.Close()
+					cells, wrong = s.play(ctx, t)
 				})
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
 				if err != nil {
-					cells[i], wrong[i] = []any{"not measured: " + err.Error()}, breaches{"could not be carried out: " + err.Error()}
+					cells, wrong = []any{"not measured: " + err.Error()}, breaches{"could not be carried out: " + err.Error()}
 				}
-				r.say("%s, %s, round %d: %v", s.name, one.peer.name, round, cells[i])
-				return context.Cause(ctx)
-			})
-			if err != nil {
-				return err
-			}
-			for i, p := range r.peers {
-				name := p.name
-				if round > 1 {
-					name += fmt.Sprintf(", round %d", round)
-				}
-				t.add(append([]any{name}, cells[i]...)...)
-				for _, w := range wrong[i] {
-					r.broken.add(p.ours(), "%s, %s, round %d: %s", s.name, p.name, round, w)
+				name := fmt.Sprintf("%s, round %d", p.name, round)
+				r.say("%s, %s: %v", s.name, name, cells)
+				r.tables[i].add(append([]any{strings.TrimSuffix(name, ", round 1")}, cells...)...)
+				for _, w := range wrong {
+					r.broken.add(p.ours(), "%s, %s: %s", s.name, name, w)
 				}
 			}
 		}
-		r.tables = append(r.tables, t)
 	}
 	return nil
-}
-
-func (t *trial) carryOut(ctx context.Context, program peers.Program) ([]any, breaches) {
-	t.process = must(peers.Start(program.Command(peers.Terms{SessionTimeout: flapTimeout, TTL: t.flaps.ttl}), func(string) {}))
-	defer t.process.Close()
-	name := strings.NewReplacer(", ", "-", " ", "-").Replace(t.peer.name)
-	t.path = fmt.Sprintf("/flaps/%s-%s-%d", t.scenario.name, name, t.round)
-	return t.scenario.play(ctx, t)
 }
 
 func (t *trial) open(ctx context.Context, n int) (clients []*peers.Client) {

@@ -96,7 +96,7 @@ func TestKillCaught(t *testing.T) {
 		}).judge()
 	}}
 	right := flapPeers[1]
-	right.servers = startSyncing
+	right.servers = startZooKeeper
 	k := kind{name: "flaps", servers: 1, peers: []peer{right, wrong}, scenarios: []scenario{quick}}
 	r, err := k.run(t.Context(), 0, t.Output())
 	if err != nil {

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -26,23 +24,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// The workloads.
+// The workloads: a set in a store without a fence, and in one with.
 const (
-	lockWorkload    = "lock"
 	lockSetWorkload = "lock-set"
 	fencedWorkload  = "fenced"
 )
 
-var workloads = []string{lockWorkload, lockSetWorkload, fencedWorkload}
-
 var lockPeers = []peer{
-	{name: holdfast, servers: startZooKeeper, work: takeLocks(openHoldfast, workloads...)},
-	{name: "zk.Lock", servers: startZooKeeper, work: takeLocks(openZKLock, lockWorkload, lockSetWorkload)},
-	{name: "etcd", servers: startEtcd, work: takeLocks(openEtcd, workloads...)},
+	{name: holdfast, servers: startZooKeeper, work: takeLocks(openHoldfast, lockSetWorkload, fencedWorkload)},
+	{name: "zk.Lock", servers: startZooKeeper, work: takeLocks(openZKLock, lockSetWorkload)},
+	{name: "etcd", servers: startEtcd, work: takeLocks(openEtcd, lockSetWorkload, fencedWorkload)},
 }
-
-// opener connects a client, for a workload's lock.
-type opener func(w *worker, workload string) (locker, error)
 
 // locker takes a client's lock.
 type locker func(ctx context.Context) (crew.Held, error)
@@ -53,10 +45,9 @@ const (
 	grace         = 3 * time.Second  // Holdfast's: the time that other clients wait after a lease has expired before they delete the entry
 	patience      = 20 * time.Second // for a lock, if the library takes a context
 	leavePatience = 5 * time.Second
-	// sessionTimeout is the timeout of Holdfast's session. Holdfast's leases do not end with the
-	// session.
-	sessionTimeout = 2500 * time.Millisecond
-	root           = "/compare"
+	root          = "/compare"
+
+	sessionTimeout = 2500 * time.Millisecond // of Holdfast, whose leases do not end with the session
 )
 
 // moment returns the claim of a library that does not know for how long a lock stays held. If ask
@@ -140,15 +131,13 @@ func openEtcd(w *worker, workload string) (locker, error) {
 }
 
 const (
-	// opRead is a record of a read of the set, which the act that follows it writes back with one more
-	// element.
-	opRead = "read"
-	// opRefused is the operation of an act that the fenced set refused.
-	opRefused = "refused"
+	opRead    = "read"    // of the set, which the act that follows writes back with one more element
+	opRefused = "refused" // an act that the fenced set refused
 )
 
-// takeLocks returns the work of a client that runs the workloads at the same time.
-func takeLocks(open opener, workloads ...string) func(context.Context, *worker) error {
+// takeLocks returns the work of a client that runs the workloads at the same time. open connects it, for a
+// workload's lock.
+func takeLocks(open func(w *worker, workload string) (locker, error), workloads ...string) func(context.Context, *worker) error {
 	return func(ctx context.Context, w *worker) error {
 		return wait.All(len(workloads), func(i int) error {
 			take, err := open(w, workloads[i])
@@ -165,40 +154,34 @@ func takeLocks(open opener, workloads ...string) func(context.Context, *worker) 
 	}
 }
 
-// takeTurn takes a workload's lock once. A process thinks and then acts, without asking again whether the
-// lock is held. So one that is stopped while it thinks acts late, as any program may. It reads a set
-// before it thinks, and the act writes the set: see [keepSet].
+// takeTurn takes a workload's lock once. A process reads the set, thinks, and then acts: it writes the
+// set, see [keepSet], without asking again whether the lock is held. So one that is stopped while it
+// thinks acts late, as any program may.
 func (w *worker) takeTurn(take locker, workload string, r *rand.Rand) error {
-	acts, think := 1, 600*time.Millisecond
-	if workload == lockWorkload {
-		acts, think = 1+r.IntN(3), 200*time.Millisecond
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return w.Turn(crew.Record{Lock: workload}, func() (crew.Held, error) { return take(ctx) }, func(t *crew.Turn) error {
-		for range acts {
-			if held, err := t.Check(crew.OpCheck); err != nil || !held {
-				return err
-			}
-			if workload != lockWorkload {
-				if err := t.Say(opRead, nil, ""); err != nil {
-					return err
-				}
-			}
-			time.Sleep(wait.Between(r, 0, think))
-			if err := t.Say(crew.OpAct, nil, ""); err != nil {
-				return err
-			}
+		if held, err := t.Check(crew.OpCheck); err != nil || !held {
+			return err
+		}
+		if err := t.Say(opRead, nil, ""); err != nil {
+			return err
+		}
+		time.Sleep(wait.Between(r, 0, 600*time.Millisecond))
+		if err := t.Say(crew.OpAct, nil, ""); err != nil {
+			return err
 		}
 		_, err := t.Check(crew.OpCheck) // as a program that must know whether it held the lock all the time
 		return err
 	})
 }
 
-var lockHead = []string{"workload", "system", "attempts", "holds", "overlaps of claims", "acts", "acts outside of the hold", "elements added", "lost", "fenced violations", "longest without a grant", "calls that were not a success"}
+var lockHead = []string{"workload", "system", "attempts", "holds", "overlaps of claims", "acts", "acts outside of the hold", "elements lost", "fenced violations", "longest without a grant"}
+
+func nothingDue(*system, period) breaches { return nil }
 
 func judgeLocks(s *system, p period) (rows [][]any, broken breaches) {
-	for _, w := range workloads {
+	for _, w := range []string{lockSetWorkload, fencedWorkload} {
 		records := slices.DeleteFunc(slices.Clone(s.History.All()), func(r *crew.Record) bool { return r.Lock != w })
 		cells, wrong := judgeLock(w, records, p.begun, p.ended)
 		if len(records) == 0 {
@@ -215,19 +198,10 @@ func judgeLocks(s *system, p period) (rows [][]any, broken breaches) {
 // judgeLock judges a system's records of one workload. The longest time without a grant is measured
 // from start to stop.
 func judgeLock(workload string, records []*crew.Record, start, stop monotonic.Instant) (cells []any, broken breaches) {
-	added, lost := 0, 0
-	if workload != lockWorkload {
-		records, added, lost = keepSet(records, workload == fencedWorkload)
-	}
-	ops, failed := map[string]int{}, map[string]int{}
+	records, lost := keepSet(records, workload == fencedWorkload)
+	ops := map[string]int{}
 	for _, r := range records {
-		if ops[r.Op]++; r.Result != "" || r.Op == opRefused {
-			failed[r.Op]++
-		}
-	}
-	var failures []string
-	for _, op := range slices.Sorted(maps.Keys(failed)) {
-		failures = append(failures, fmt.Sprintf("%s %d×", op, failed[op]))
+		ops[r.Op]++
 	}
 	holds := judge.Holds(records)[workload]
 	doubles, _ := judge.Doubles(judge.ByBegin(holds))
@@ -236,28 +210,26 @@ func judgeLock(workload string, records []*crew.Record, start, stop monotonic.In
 		overlaps[d.Before] = true
 		broken = append(broken, d.String())
 	}
-	cells = []any{ops[crew.OpTry] + ops[crew.OpGrant], ops[crew.OpGrant], len(overlaps), ops[crew.OpAct], len(judge.Outside(holds)), "", "", "",
-		fmt.Sprintf("%.1f s", judge.Gap(records, start, stop).Seconds()), strings.Join(failures, ", ")}
-	if workload != lockWorkload {
-		cells[5], cells[6] = added, lost
-	}
+	var violations any = "" // of the fence
 	if workload == fencedWorkload {
 		wrong := judge.Tokens(holds)
-		cells[7] = lost + len(wrong)
+		violations = lost + len(wrong)
 		broken = append(broken, wrong...)
 		broken.add(lost > 0, "%d elements were lost", lost)
 	}
 	broken.add(ops[crew.OpGrant] == 0, "no client got the lock")
+	cells = []any{ops[crew.OpTry] + ops[crew.OpGrant], ops[crew.OpGrant], len(overlaps), ops[crew.OpAct], len(judge.Outside(holds)), lost, violations,
+		fmt.Sprintf("%.1f s", judge.Gap(records, start, stop).Seconds())}
 	return cells, broken[:min(10, len(broken))]
 }
 
 // keepSet is the store of a set: the clients' reads and writes take effect in the order of their times.
 // A write replaces the set by the one that its client read before, with one more element. If the set is
 // fenced, it refuses reads and writes with a token that is lower than one that it has seen. keepSet
-// returns the records, with the refused acts as such, and how many elements were added, and how many of
-// them are not in the set at the end.
-func keepSet(records []*crew.Record, fenced bool) (kept []*crew.Record, added, lost int) {
-	highest, size := "", 0
+// returns the records, with the refused acts as such, and how many elements of the other acts are not in
+// the set at the end.
+func keepSet(records []*crew.Record, fenced bool) (kept []*crew.Record, lost int) {
+	highest, size, added := "", 0, 0
 	read := map[string]int{} // sizes of the sets that were read, by hold
 	for _, r := range slices.SortedStableFunc(slices.Values(records), func(a, b *crew.Record) int { return cmp.Compare(a.Call, b.Call) }) {
 		switch refused := fenced && r.Token < highest; {
@@ -274,5 +246,5 @@ func keepSet(records []*crew.Record, fenced bool) (kept []*crew.Record, added, l
 		}
 		kept = append(kept, r)
 	}
-	return kept, added, added - size
+	return kept, added - size
 }

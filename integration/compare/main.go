@@ -1,9 +1,9 @@
 // Compare shows what locks lose under the same faults: Holdfast's, zk.Lock of go-zookeeper, etcd's,
 // and those of Curator, kazoo and gocron; and shards, beside a list of members.
 //
-//	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3] [-update]
+//	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3]
 //
-// It prints tables; README.md explains them. The exit status is 1 if Holdfast broke a promise, and 2
+// It prints tables in Markdown; README.md explains them, and ends with published ones. The exit status is 1 if Holdfast broke a promise, and 2
 // if the run could not be made or judged. Compare must run in the folder of its module.
 package main
 
@@ -37,11 +37,11 @@ type kind struct {
 	peers       []peer
 
 	clients int // of each peer
-	faults  func(*faults)
-	// settled reports whether a system that has done something is ready for faults, if the period has
-	// not begun, or whether its clients may end; nil: always.
-	settled func(s *system, p period) bool
-	head    []string
+	faults  func(faults) []crew.Series
+	// due returns what breaks a promise if it lasts. Until there is nothing, faults do not begin, and
+	// clients do not end.
+	due  func(s *system, p period) breaches
+	head []string
 	// judge returns a system's rows of the table, and what Holdfast would have broken.
 	judge func(s *system, p period) (rows [][]any, broken breaches)
 	grace time.Duration // of the locks whose servers' log is audited; 0: none is
@@ -52,12 +52,12 @@ type kind struct {
 // kinds has the kinds, with the default duration and number of servers.
 var kinds = []kind{
 	{name: "locks", title: "Locks under faults", duration: time.Hour, servers: 3, peers: lockPeers,
-		clients: clients, faults: lockFaults, head: lockHead, judge: judgeLocks, grace: grace},
-	{name: "flaps", title: "Flaps", duration: time.Minute, servers: 1, peers: flapPeers, scenarios: scenarios},
+		clients: clients, faults: lockFaults, due: nothingDue, head: lockHead, judge: judgeLocks, grace: grace},
+	{name: "flaps", title: "Flaps", duration: 15 * time.Second, servers: 1, peers: flapPeers, scenarios: scenarios},
 	{name: "ticks", title: "A job each second", duration: 10 * time.Minute, servers: 1, peers: tickPeers,
-		clients: clients, faults: tickFaults, settled: caughtUp, head: tickHead, judge: judgeTicks},
+		clients: clients, faults: tickFaults, due: ticksDue, head: tickHead, judge: judgeTicks},
 	{name: "shards", title: "256 shards of eight processes", duration: 10 * time.Minute, servers: 1, peers: shardPeers,
-		clients: processes, faults: shardFaults, settled: even, head: shardHead, judge: judgeShards},
+		clients: processes, faults: shardFaults, due: sharesDue, head: shardHead, judge: judgeShards},
 }
 
 func kindIndex(name string) int {
@@ -86,7 +86,6 @@ func command(ctx context.Context, args []string) int {
 	duration := flags.Duration("duration", 0, "for how long faults are made; 0: as the kind has it")
 	seed := flags.Uint64("seed", 0, "of all that is drawn; 0: a new one")
 	servers := flags.Int("servers", 0, "ZooKeeper servers; with one, only clients have faults; 0: as the kind has it")
-	update := flags.Bool("update", false, "append the result to "+page+" of the present folder")
 	if err := flags.Parse(args); err != nil {
 		return exitUnknown
 	}
@@ -101,20 +100,18 @@ func command(ctx context.Context, args []string) int {
 	}
 	k := kinds[i]
 	k.duration, k.servers = cmp.Or(*duration, k.duration), cmp.Or(*servers, k.servers)
-	r, err := k.run(ctx, cmp.Or(*seed, uint64(rand.Uint32())), os.Stdout)
+	r, err := k.run(ctx, cmp.Or(*seed, uint64(rand.Uint32())), os.Stderr)
+	if r.tables != nil {
+		fmt.Print(r.text())
+	}
 	if err != nil {
 		return unknown(err)
 	}
 	if len(r.broken) > 0 {
-		fmt.Println("\nbroken:\n  " + strings.Join(r.broken, "\n  "))
+		fmt.Fprintln(os.Stderr, "compare: broken:\n  "+strings.Join(r.broken, "\n  "))
 		return exitBroken
 	}
-	fmt.Println("\nHoldfast kept its promises.")
-	if *update {
-		if err := r.publish(); err != nil {
-			return unknown(err)
-		}
-	}
+	fmt.Fprintln(os.Stderr, "compare: Holdfast kept its promises")
 	return 0
 }
 

@@ -58,38 +58,35 @@ type system struct {
 type run struct {
 	kind
 	seed    uint64
-	out     io.Writer
+	log     io.Writer
 	dir     string
 	systems []*system
 
-	versions string
+	versions map[string]bool
 	made     map[string]int // number of faults by kind; the same in all systems
 	tables   []table
 	broken   breaches
 }
 
-// run runs the kind, and prints the tables. It keeps the evidence of broken promises. In the end it kills
-// the clients, stops the servers, and removes its folder.
-func (k kind) run(ctx context.Context, seed uint64, out io.Writer) (_ *run, err error) {
-	r := &run{kind: k, seed: seed, out: out}
+// run runs the kind. It keeps the evidence of broken promises. In the end it kills the clients, stops the
+// servers, and removes its folder.
+func (k kind) run(ctx context.Context, seed uint64, log io.Writer) (r *run, err error) {
+	r = &run{kind: k, seed: seed, log: log, versions: map[string]bool{}, made: map[string]int{}}
 	r.say("%s, seed %d, %v, %d servers", r.name, r.seed, r.duration, r.servers)
 	if r.dir, err = os.MkdirTemp("", "holdfast-compare-"); err != nil {
-		return nil, err
+		return r, err
 	}
 	defer func() {
 		closed := wait.All(len(r.systems), func(i int) error { return r.systems[i].Close() })
 		err = errors.Join(err, closed, os.RemoveAll(r.dir))
 	}()
 	if err = r.serve(ctx); err != nil {
-		return nil, err
+		return r, err
 	}
 	if r.scenarios != nil {
 		err = r.play(ctx)
 	} else {
 		err = r.race(ctx)
-	}
-	if r.tables != nil {
-		fmt.Fprint(out, r.text())
 	}
 	if err == nil && len(r.broken) > 0 {
 		err = r.keep()
@@ -98,7 +95,7 @@ func (k kind) run(ctx context.Context, seed uint64, out io.Writer) (_ *run, err 
 }
 
 func (r *run) say(format string, args ...any) {
-	fmt.Fprintf(r.out, "compare: "+time.Now().UTC().Format("15:04:05 ")+format+"\n", args...)
+	fmt.Fprintf(r.log, "compare: "+time.Now().UTC().Format("15:04:05 ")+format+"\n", args...)
 }
 
 // serve adds a system for each peer, and starts their servers. Those that a peer shares have faults as
@@ -120,15 +117,9 @@ func (r *run) serve(ctx context.Context) error {
 			return err
 		}
 		s.Servers = started
-		r.version(started.Version())
+		r.versions[started.Version()] = true
 	}
 	return nil
-}
-
-func (r *run) version(v string) {
-	if all := strings.Split(r.versions, ", "); v != "" && !slices.Contains(all, v) {
-		r.versions = strings.TrimPrefix(r.versions+", "+v, ", ")
-	}
 }
 
 // clientEnv is the environment variable that makes this program a client. Its value is a client in
@@ -153,7 +144,7 @@ type worker struct {
 // main is the main function of a client.
 func (c client) main() error {
 	ctx := crew.UntilInputEnds()
-	w := &worker{c, peerOf(kinds[kindIndex(c.Kind)].peers, c.System), crew.Teller{Worker: crew.Name(c.Index, c.Life), Classify: crew.Classify}}
+	w := &worker{c, peerOf(kinds[kindIndex(c.Kind)].peers, c.System), crew.Teller{Worker: crew.Name(c.Index, c.Life)}}
 	if err := w.work(ctx, w); ctx.Err() == nil {
 		return err
 	}
@@ -211,7 +202,7 @@ func (r *run) tell(ctx context.Context, p period) error {
 	for i, s := range r.systems {
 		var broken breaches
 		rows[i], broken = r.judge(s, p)
-		for _, b := range broken {
+		for _, b := range append(broken, r.due(s, p)...) {
 			r.broken.add(s.ours(), "%s: %s", s.Name, b)
 		}
 	}
@@ -220,42 +211,42 @@ func (r *run) tell(ctx context.Context, p period) error {
 			t.add(rows[i][n]...)
 		}
 	}
-	for _, s := range r.systems {
-		z, ok := s.Servers.(*crew.ZooKeeper)
-		if !ok || !s.ours() || r.grace == 0 {
-			continue
-		}
-		found, err := crew.Audit(ctx, z.Servers(), audit.Options{Grace: r.grace, Skew: 2 * time.Second})
-		if err != nil {
-			return err
-		}
-		wrong, void := crew.Wrong(found)
-		if found.Disagree != 0 {
-			void = fmt.Sprintf("the servers' transaction logs differ from %#x on", found.Disagree)
-		}
-		if void != "" {
-			return fmt.Errorf("the servers of %s did not agree on their data, which is a fault of ZooKeeper's, and the run proves nothing: %s", s.Name, void)
-		}
-		r.broken.add(found.Total() == 0, "the audit judged nothing")
-		r.broken = append(r.broken, wrong...)
-		t.after = fmt.Sprintf("The audit of the log of %s's servers judged %d writes of %d transactions: %d violations.", s.Name, found.Total(), found.Txns, len(wrong))
-	}
 	r.tables = []table{t}
+	if r.grace == 0 {
+		return nil
+	}
+	ours := r.systems[0] // Holdfast
+	found, err := crew.Audit(ctx, ours.Servers.(*crew.ZooKeeper).Servers(), audit.Options{Grace: r.grace, Skew: 2 * time.Second})
+	if err != nil {
+		return err
+	}
+	wrong, void := crew.Wrong(found)
+	if found.Disagree != 0 {
+		void = fmt.Sprintf("the servers' transaction logs differ from %#x on", found.Disagree)
+	}
+	if void != "" {
+		r.tables = nil
+		return fmt.Errorf("the servers of %s did not agree on their data, which is a fault of ZooKeeper's, and the run proves nothing: %s", ours.Name, void)
+	}
+	r.broken.add(found.Total() == 0, "the audit judged nothing")
+	r.broken = append(r.broken, wrong...)
+	r.tables[0].title = fmt.Sprintf("The audit of the log of %s's servers judged %d writes of %d transactions: %d violations.", ours.Name, found.Total(), found.Txns, len(wrong))
 	return nil
 }
 
 // period has the moments of a run.
 type period struct {
 	begun, ended monotonic.Instant // the faults
-	settled      monotonic.Instant // what they caused
+	settled      monotonic.Instant // before the clients end
 }
 
 // torment makes faults of all systems while their clients work, and then ends the clients. The faults
 // begin when each system has done something and is settled. The clients end when each system is
 // settled again, or after settlePatience.
 func (r *run) torment(ctx context.Context) (p period, err error) {
-	unsettled := func(s *system) bool {
-		return len(s.History.All()) == 0 || r.settled != nil && !r.settled(s, p)
+	settled := func() bool {
+		p.settled = monotonic.Now()
+		return !slices.ContainsFunc(r.systems, func(s *system) bool { return len(s.History.All()) == 0 || len(r.due(s, p)) > 0 })
 	}
 	err = wait.Until(ctx, crew.StartPatience, "all systems work", func() (bool, error) {
 		for _, s := range r.systems {
@@ -263,7 +254,7 @@ func (r *run) torment(ctx context.Context) (p period, err error) {
 				return false, errors.New(strings.Join(died, "; "))
 			}
 		}
-		return !slices.ContainsFunc(r.systems, unsettled), nil
+		return settled(), nil
 	})
 	p.begun = monotonic.Now()
 	if err == nil {
@@ -271,27 +262,23 @@ func (r *run) torment(ctx context.Context) (p period, err error) {
 		err = r.disturb(ctx)
 	}
 	p.ended = monotonic.Now()
-	for end := time.Now().Add(settlePatience); err == nil; {
-		err = wait.Sleep(ctx, calmDown)
-		if !slices.ContainsFunc(r.systems, unsettled) || time.Now().After(end) {
+	for end := time.Now().Add(settlePatience); err == nil && time.Now().Before(end); {
+		if err = wait.Sleep(ctx, calmDown); settled() {
 			break
 		}
 	}
-	p.settled = monotonic.Now()
 	return p, errors.Join(err, r.finish(ctx))
 }
 
-// finish ends the clients. To have to be killed, or to end by itself, breaks a promise of Holdfast;
-// finish prints that of the others.
+// finish ends the clients. To have to be killed, or to end by itself, breaks a promise of Holdfast.
 func (r *run) finish(ctx context.Context) error {
 	for _, s := range r.systems {
 		bound, cancel := context.WithTimeout(ctx, finishPatience)
-		wrong := append(s.Finish(bound), s.Died()...)
-		if cancel(); s.ours() {
-			r.broken = append(r.broken, wrong...)
-		} else if len(wrong) > 0 {
-			r.say("%s", strings.Join(wrong, "; "))
+		for _, wrong := range append(s.Finish(bound), s.Died()...) {
+			r.say("%s", wrong)
+			r.broken.add(s.ours(), "%s", wrong)
 		}
+		cancel()
 	}
 	return context.Cause(ctx)
 }

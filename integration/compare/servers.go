@@ -24,15 +24,10 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// startSyncing starts n ZooKeeper servers that sync each write to disk.
-func startSyncing(ctx context.Context, _ string, n int) (crew.Cluster, error) {
-	return crew.Start(ctx, n, nil, zkserver.Options{Fsync: true, Optimize: true})
-}
-
-// startZooKeeper starts n ZooKeeper servers without syncs of their logs to disk, and with clocks and links of
-// their own if there are several.
+// startZooKeeper starts n servers that sync each write to disk, as all servers here do. Several ones have
+// clocks and links of their own.
 func startZooKeeper(ctx context.Context, dir string, n int) (crew.Cluster, error) {
-	opts := zkserver.Options{Links: n > 1, Config: []string{"syncLimit=4", "initLimit=20"}} // in ticks of 0.5 s
+	opts := zkserver.Options{Fsync: true, Optimize: true, Links: n > 1, Config: []string{"syncLimit=4", "initLimit=20"}} // in ticks of 0.5 s
 	if n == 1 {
 		return crew.Start(ctx, n, nil, opts)
 	}
@@ -43,7 +38,7 @@ func startZooKeeper(ctx context.Context, dir string, n int) (crew.Cluster, error
 	return crew.Start(ctx, n, clocks, opts)
 }
 
-// programs is a cluster of processes.
+// programs is a cluster of processes. They end with this program, also if not all of them start.
 type programs struct {
 	crew.Given // their addresses
 	team       crew.Team
@@ -54,9 +49,6 @@ func (p *programs) start(ctx context.Context, command func(i int) (*exec.Cmd, er
 	err := p.team.Start(crew.Places{N: len(p.Given), Command: func(i, _ int, _ []string) (*exec.Cmd, error) { return command(i) }})
 	for i := range p.team.Clients {
 		err = errors.Join(err, p.await(ctx, i))
-	}
-	if err != nil {
-		err = errors.Join(err, p.Stop())
 	}
 	return err
 }
@@ -83,8 +75,7 @@ func (p *programs) Pause(i int) error  { return p.team.Clients[i].Pause() }
 func (p *programs) Resume(i int) error { return p.team.Clients[i].Resume() }
 func (p *programs) Stop() error        { return p.team.Close() }
 
-// startRedis starts a Redis that syncs each write to disk before it answers, as ZooKeeper does, with
-// its data in dir. It installs Redis if it is missing.
+// startRedis starts a Redis with its data in dir. It installs Redis if it is missing.
 func startRedis(ctx context.Context, dir string, _ int) (crew.Cluster, error) {
 	program, err := zkserver.Program(ctx, "redis-server")
 	if err != nil {
@@ -133,7 +124,6 @@ func serveEtcd(own etcdConfig) error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = at(own.Clients), at(own.Clients)
 	c.ListenPeerUrls, c.AdvertisePeerUrls = at(own.Peers), at(own.Peers)
 	c.InitialCluster = strings.Join(members, ",")
-	c.UnsafeNoFsync = true // the ZooKeeper servers here do not sync either; a killed process loses nothing by it
 	c.GRPCKeepAliveMinTime = askPatience / 2
 	server, err := embed.StartEtcd(c)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 )
 
 var shardPeers = []peer{
-	{name: holdfast, servers: startSyncing, work: lockShards},
+	{name: holdfast, servers: startZooKeeper, work: lockShards},
 	{name: "rendezvous hashing over a member list", work: memberList},
 }
 
@@ -85,15 +85,12 @@ func memberList(ctx context.Context, w *worker) error {
 	defer z.Close()
 	var stops [shards]context.CancelFunc // of those at work
 	var working sync.WaitGroup
-	defer working.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	for ctx.Err() == nil {
 		list, changed, err := w.join(z)
-		switch {
-		case errors.Is(err, zk.ErrNoAuth):
+		if errors.Is(err, zk.ErrNoAuth) {
 			return err
-		case err != nil || !slices.Contains(list, w.Worker):
+		}
+		if err != nil || !slices.Contains(list, w.Worker) {
 			continue // the next request waits for a connection, maybe of a new session, which has no node yet
 		}
 		for i := range stops {
@@ -112,19 +109,17 @@ func memberList(ctx context.Context, w *worker) error {
 		case <-changed: // also when the session ends
 		}
 	}
+	working.Wait()
 	return nil
 }
 
 // join makes this process a member, if it is none, and lists the members.
 func (w *worker) join(z *zk.Conn) (list []string, changed <-chan zk.Event, err error) {
-	create := func(path string, flags int32) {
-		if _, failed := z.Create(path, nil, flags, zk.WorldACL(zk.PermAll)); failed != nil && !errors.Is(failed, zk.ErrNodeExists) {
-			err = cmp.Or(err, failed)
-		}
+	_, err = z.Create(members, nil, 0, zk.WorldACL(zk.PermAll))
+	if err == nil || errors.Is(err, zk.ErrNodeExists) {
+		_, err = z.Create(members+"/"+w.Worker, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	}
-	create(members, 0)
-	create(members+"/"+w.Worker, zk.FlagEphemeral)
-	if err == nil {
+	if err == nil || errors.Is(err, zk.ErrNodeExists) {
 		list, _, changed, err = z.ChildrenW(members)
 	}
 	return list, changed, err
@@ -139,17 +134,13 @@ func ownerOf(index int, list []string) string {
 	return slices.MaxFunc(list, func(a, b string) int { return cmp.Compare(hash(a), hash(b)) })
 }
 
-// even reports whether each shard has one owner, and Holdfast's processes have equal shares.
-func even(s *system, _ period) bool { return uneven(s, monotonic.Now()) == "" }
-
-// uneven tells the shares of a system's processes at a moment, if they are not even.
-func uneven(s *system, at monotonic.Instant) string {
-	atWork, own := judgeHistory(s.History.All(), at, at).shares()
+// sharesDue is what is wrong until each shard has one owner, and Holdfast's processes have equal shares.
+func sharesDue(s *system, p period) (b breaches) {
+	atWork, own := judgeHistory(s.History.All(), p.settled, p.settled).shares()
 	wrong := len(slices.DeleteFunc(atWork, func(n int) bool { return n == 1 }))
-	if wrong == 0 && (!s.ours() || len(own) == processes && most(own) == shards/processes) {
-		return ""
-	}
-	return fmt.Sprintf("%v, and %d shards have no owner or several", own, wrong)
+	b.add(wrong > 0, "at the end %d shards have no owner or several", wrong)
+	b.add(s.ours() && (len(own) < processes || most(own) > shards/processes), "at the end the shares are %v", own)
+	return b
 }
 
 var shardHead = []string{fmt.Sprintf("%d shards, %d processes", shards, processes), "writes", "of a past owner: refused", "accepted", "refused in time",
@@ -158,8 +149,6 @@ var shardHead = []string{fmt.Sprintf("%d shards, %d processes", shards, processe
 func judgeShards(s *system, p period) (rows [][]any, broken breaches) {
 	l := judgeHistory(s.History.All(), p.begun, p.ended)
 	broken.add(l.inTime > 0 || l.accepted > 0, "%d writes of owners were refused, and %d of past owners accepted", l.inTime, l.accepted)
-	shares := uneven(s, p.settled) // then the processes give back their shards
-	broken.add(shares != "", "at the end the shares are %s", shares)
 	return [][]any{{s.Name, l.writes, l.refused, l.accepted, l.inTime, fmt.Sprintf("%.3f", l.double.Seconds()), fmt.Sprintf("%.1f", l.none.Seconds()),
 		fmt.Sprintf("%.1f s", l.longest.Seconds()), l.moves, fmt.Sprintf("%.2f", l.fullness/time.Duration(p.ended-p.begun).Seconds())}}, broken
 }
@@ -250,32 +239,30 @@ func (l *ledger) pass(at monotonic.Instant) {
 }
 
 func (l *ledger) record(r *crew.Record) {
+	i, _ := strconv.Atoi(r.Lock)
 	switch r.Op {
 	case crew.OpKilled:
 		delete(l.working, r.Worker)
-		return
 	case crew.OpStopped, crew.OpContinued:
 		l.stopped[r.Worker] = r.Op == crew.OpStopped
-		return
-	}
-	i, err := strconv.Atoi(r.Lock)
-	if err != nil {
-		return // of no shard
-	}
-	s := &l.shards[i]
-	switch r.Op {
 	case opEnd:
 		delete(l.working[r.Worker], i)
-		return
 	case opBegin:
-		if s.owner != r.Worker {
+		if l.shards[i].owner != r.Worker {
 			l.moves++
 		}
 		if l.working[r.Worker] == nil {
 			l.working[r.Worker] = map[int]bool{}
 		}
-		l.working[r.Worker][i], s.owner = true, r.Worker
+		l.working[r.Worker][i], l.shards[i].owner = true, r.Worker
+		l.write(i, r)
+	case opWrite:
+		l.write(i, r)
 	}
+}
+
+func (l *ledger) write(i int, r *crew.Record) {
+	s := &l.shards[i]
 	l.writes++
 	switch {
 	case r.Token != "" && r.Token < s.highest:

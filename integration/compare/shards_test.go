@@ -56,9 +56,9 @@ func TestJudgeHistory(t *testing.T) {
 	}
 }
 
-// TestUneven: shares are uneven if one of Holdfast's processes has more shards than another, if a shard
+// TestSharesDue: shares are due if one of Holdfast's processes has more shards than another, if a shard
 // has no owner, or if one has none and another one two.
-func TestUneven(t *testing.T) {
+func TestSharesDue(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner func(shard int) int
 		even  bool
@@ -75,7 +75,7 @@ func TestUneven(t *testing.T) {
 			}
 			team.History.Add(r)
 		}
-		if got := uneven(team, math.MaxInt64); (got == "") != c.even {
+		if got := sharesDue(team, period{settled: math.MaxInt64}); (len(got) == 0) != c.even {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -40,7 +40,7 @@ type job struct {
 // The tuned peers have two settings that help gocron. lasts: a run takes half the interval, so late
 // replicas find the lock held. expiry: the lock of a killed holder expires after one interval.
 var tickPeers = []peer{
-	{name: "Holdfast", servers: startSyncing, work: scheduleJob, job: job{off: true}},
+	{name: "Holdfast", servers: startZooKeeper, work: scheduleJob, job: job{off: true}},
 	{name: "Holdfast, 0.5 s runs", work: scheduleJob, job: job{off: true, lasts: interval / 2}},
 	{name: "Holdfast, AtLeastOnce, 0.5 s runs", work: scheduleJob, job: job{off: true, atLeastOnce: true, lasts: interval / 2}},
 	{name: "gocron", servers: startRedis, work: lockJob, job: job{off: true, expiry: expiry}},
@@ -226,10 +226,15 @@ func countTicks(records []*crew.Record, atLeastOnce bool, p period) tally {
 	return n
 }
 
-// caughtUp reports whether no tick of Holdfast may still run.
-func caughtUp(s *system, p period) bool {
+// ticksDue is what is wrong until no tick of Holdfast may still run.
+func ticksDue(s *system, p period) (b breaches) {
+	if !s.ours() {
+		return nil
+	}
 	n := countTicks(s.History.All(), s.job.atLeastOnce, p).ticks
-	return !s.ours() || n[missed] == 0 && !(s.job.atLeastOnce && n[interrupted] > 0)
+	b.add(n[missed] > 0, "%d ticks were missed", n[missed])
+	b.add(n[interrupted] > 0 && s.job.atLeastOnce, "%d ticks were begun and never ended", n[interrupted])
+	return b
 }
 
 var tickHead = []string{"group", "ticks", once, twice, again, interrupted, missed, "over 1 s late", "latest"}
@@ -244,12 +249,6 @@ func judgeTicks(s *system, p period) (rows [][]any, broken breaches) {
 	if cells[1] = all; !s.job.atLeastOnce {
 		cells[4] = "–"
 	}
-	return [][]any{append(cells, n.late, fmt.Sprintf("%.1f s", n.latest.Seconds()))}, n.broken(s.job.atLeastOnce)
-}
-
-func (n tally) broken(atLeastOnce bool) (b breaches) {
-	b.add(n.ticks[missed] > 0, "%d ticks were missed", n.ticks[missed])
-	b.add(n.ticks[twice] > 0 && !atLeastOnce, "%d ticks ran twice", n.ticks[twice])
-	b.add(n.ticks[interrupted] > 0 && atLeastOnce, "%d ticks were begun and never ended", n.ticks[interrupted])
-	return b
+	broken.add(n.ticks[twice] > 0 && !s.job.atLeastOnce, "%d ticks ran twice", n.ticks[twice])
+	return [][]any{append(cells, n.late, fmt.Sprintf("%.1f s", n.latest.Seconds()))}, broken
 }

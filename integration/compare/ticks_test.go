@@ -54,21 +54,28 @@ func TestCountTicks(t *testing.T) {
 	}
 }
 
-// TestBrokenTicks: each promise of package schedule.
+// TestBrokenTicks: each promise of package schedule, by the records of a tick.
 func TestBrokenTicks(t *testing.T) {
 	for name, c := range map[string]struct {
-		ticks       map[string]int
+		ops         []string
 		atLeastOnce bool
 		want        string
 	}{
-		"kept":                           {map[string]int{once: 9, interrupted: 1}, false, ""},
-		"twice":                          {map[string]int{twice: 1}, false, "1 ticks ran twice"},
-		"missed":                         {map[string]int{missed: 1}, false, "1 ticks were missed"},
-		"at least once, twice":           {map[string]int{twice: 1, again: 1}, true, ""},
-		"at least once, and interrupted": {map[string]int{interrupted: 1}, true, "1 ticks were begun and never ended"},
+		"kept":                           {[]string{opBegin, opEnd}, false, ""},
+		"interrupted":                    {[]string{opBegin}, false, ""},
+		"twice":                          {[]string{opBegin, opBegin, opEnd}, false, "1 ticks ran twice"},
+		"missed":                         {nil, false, "1 ticks were missed"},
+		"at least once, twice":           {[]string{opBegin, opEnd, opBegin, opEnd}, true, ""},
+		"at least once, and again":       {[]string{opBegin, opBegin, opEnd}, true, ""},
+		"at least once, and interrupted": {[]string{opBegin}, true, "1 ticks were begun and never ended"},
 	} {
-		got := strings.Join(tally{ticks: c.ticks}.broken(c.atLeastOnce), "; ")
-		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+		s := &system{peer{name: holdfast, job: job{atLeastOnce: c.atLeastOnce}}, new(crew.Team)}
+		for _, op := range c.ops {
+			s.History.Add(line(op, 1, 1))
+		}
+		p := period{begun: instant(0.5), ended: instant(1.5)}
+		_, broken := judgeTicks(s, p)
+		if got := strings.Join(append(broken, ticksDue(s, p)...), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

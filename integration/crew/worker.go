@@ -47,8 +47,7 @@ func UntilInputEnds() context.Context {
 // Teller writes the records of a client's process to its standard output. It is safe for concurrent
 // use.
 type Teller struct {
-	Worker   string             // the process's name
-	Classify func(error) string // makes a Result of a library's error
+	Worker string // the process's name
 
 	mu    sync.Mutex
 	out   *json.Encoder
@@ -95,7 +94,7 @@ func (t *Teller) Turn(base Record, take func() (Held, error), inside func(*Turn)
 	held, err := take()
 	r.Return = monotonic.Now()
 	if err != nil {
-		r.Op, r.Result = OpTry, t.Classify(err)
+		r.Op, r.Result = OpTry, Classify(err)
 		return t.Tell(r)
 	}
 	t.mu.Lock()
@@ -117,7 +116,7 @@ func (t *Teller) Turn(base Record, take func() (Held, error), inside func(*Turn)
 	}
 	r = base
 	r.Op, r.Call = OpLeft, monotonic.Now()
-	r.Result = t.Classify(held.Unlock())
+	r.Result = Classify(held.Unlock())
 	return t.Tell(r)
 }
 
@@ -132,7 +131,7 @@ func (t *Turn) Say(op string, c *monotonic.Claim, result string) error {
 func (t *Turn) Check(op string) (held bool, err error) {
 	c, err := t.Held.Ask()
 	if err != nil {
-		return false, t.Say(OpLost, nil, t.Classify(err))
+		return false, t.Say(OpLost, nil, Classify(err))
 	}
 	return true, t.Say(op, c, "")
 }

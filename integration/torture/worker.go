@@ -74,7 +74,7 @@ type worker struct {
 // work is the main function of a worker.
 func work(config workerConfig) (err error) {
 	ctx := crew.UntilInputEnds()
-	w := worker{Teller: crew.Teller{Worker: crew.Name(config.Index, config.Life), Classify: crew.Classify}}
+	w := worker{Teller: crew.Teller{Worker: crew.Name(config.Index, config.Life)}}
 	w.locks, err = lock.Dial(context.Background(), config.Servers,
 		lock.WithRoot(root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithOwner(w.Worker),
 		lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(unlockTimeout),
