@@ -170,6 +170,21 @@ func (m *mixed) testTurns(t *testing.T) {
 // tell whether the lock is fair.
 const enoughTurns = 10
 
+// hall is the resource that a lock guards. Each holder adds its weight while it is inside.
+type hall struct {
+	room    int64
+	inside  atomic.Int64
+	entered atomic.Int64
+}
+
+func (h *hall) enter(t testing.TB, weight int64) (leave func()) {
+	if n := h.inside.Add(weight); n > h.room {
+		t.Errorf("%d are inside, and there is room for %d", n, h.room)
+	}
+	h.entered.Add(1)
+	return func() { h.inside.Add(-weight) }
+}
+
 // queue records the turns of a lock.
 type queue struct {
 	*mixed

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -141,7 +140,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 		defer mu.Unlock()
 		return len(turns) == busyClients && time.Since(begun) > span // wall clock: sessions end for this long
 	}
-	b.busy(enough, func(ctx context.Context, c *lock.Client, _ *rand.Rand) error {
+	b.busy(enough, func(ctx context.Context, c *lock.Client) error {
 		h, err := c.Mutex("x").Lock(ctx)
 		if err != nil {
 			return err
@@ -157,6 +156,42 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	holder.Wait()
 	r.check(t)
 	t.Logf("%d turns", r.entries.Load())
+}
+
+// busyClients is the number of clients of busy.
+const busyClients = 4
+
+// busy runs turns on several clients, which have the options, and ends their sessions repeatedly. It
+// returns when 5 seconds have passed and enough returns true.
+func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.Client) error, opts ...lock.Option) {
+	b.Helper()
+	const workers, span = 4, 5 * time.Second
+	var all sync.WaitGroup
+	defer all.Wait()
+	ending, end := context.WithCancel(b.ctx)
+	defer end()
+	var taps [busyClients]*zkserver.Tap
+	var cs [busyClients]*lock.Client
+	for i := range cs {
+		cs[i], taps[i] = b.tapped(opts...)
+	}
+	var expired atomic.Int32
+	for i, c := range cs {
+		all.Go(func() { b.storm(taps[i], &expired, ending.Done()) })
+		for range workers {
+			all.Go(func() {
+				for ending.Err() == nil {
+					if err := turn(ending, c); err != nil && ending.Err() == nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+	}
+	begun := time.Now()
+	// wall clock: the faults last for span at least
+	b.eventually("enough has happened", func() bool { return b.Failed() || time.Since(begun) > span && enough() })
+	b.Logf("%d sessions were ended", expired.Load())
 }
 
 // asks requests the release of a hold, and waits until its holder hears of that request.
