@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,8 +14,8 @@ import (
 // hookTime is how long a hook may run on after the command has ended and the lock was released.
 const hookTime = 10 * time.Second
 
-// shell is the program that runs hooks. On Windows it is a sh.exe in the path, for example Git's.
-var shell = map[bool]string{true: "sh.exe", false: "/bin/sh"}[runtime.GOOS == "windows"]
+// shell is the program that runs hooks.
+const shell = "/bin/sh"
 
 // hook is a shell command that runs on an event of the lock, beside the command that holds the
 // lock. It has its own process group, no input, and writes to this process's standard error. start

@@ -243,9 +243,6 @@ func executable(name string) (string, error) {
 // end it; ignore may be nil.
 func untilFatal(ctx context.Context, ignore func(os.Signal) bool) (until context.Context, stop func()) {
 	until, cancel := context.WithCancelCause(ctx)
-	if len(supervise.Fatal) == 0 {
-		return until, func() { cancel(nil) }
-	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, supervise.Fatal...)
 	go func() {

@@ -37,7 +37,6 @@
 // leaves the group, like a daemon or a job of an interactive shell, is not ended. If the kernel cannot
 // end a process at once, because it waits for a disk or a dead file server, that process may
 // finish this one operation late. Systems other than Linux have no guard: there a killed or
-// stopped supervisor leaves the command running. On Windows the command and its children are in a
-// job. The job ends when the supervisor is killed, but not while it is stopped. Children that the
-// command starts before it is put into the job are not ended.
+// stopped supervisor leaves the command running. On Windows no command runs: its processes could not be
+// ended together.
 package supervise

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,10 +18,10 @@ const firstLine = 256
 
 // Check returns an error if a script cannot be executed because its first line ends in a Windows
 // line end, or because its interpreter does not exist. Other errors come from the kernel at
-// execution.
+// execution. On Windows Check refuses each command.
 func Check(path string) error {
 	if runtime.GOOS == "windows" {
-		return nil
+		return errors.New("holdfast run does not work on Windows: use Linux, also in WSL, or macOS")
 	}
 	line, whole := head(path)
 	interpreter, isNamed := strings.CutPrefix(line, "#!")
