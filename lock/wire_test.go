@@ -104,11 +104,11 @@ func (s *transcript) describe(p string, data []byte) string {
 		return fmt.Sprintf(" {%s asks for %s: %s}", r.Owner, s.short(r.Entry), r.Reason)
 	}
 	if a, err := znode.DecodeAnchor(data); err == nil {
-		if a.Permits == 0 {
-			return ""
-		}
 		if a.Single {
 			return fmt.Sprintf(" {%d permits, single}", a.Capacity())
+		}
+		if a.Permits == 0 {
+			return ""
 		}
 		return fmt.Sprintf(" {%d permits}", a.Capacity())
 	}
@@ -369,6 +369,10 @@ func TestWire(t *testing.T) {
 		s.nodes()
 		s.step("a gives its permit back, and c has it", func() { s.unlock(first) })
 		s.unlock(second, s.expect(third).hold)
+		s.step("b takes both: the first join for several permits writes the anchor, which says single no more", func() { first = s.take(permits(b.Semaphore("x", 2), 2)) })
+		s.unlock(first)
+		s.step("b takes both again: it knows the anchor as it has written it", func() { first = s.take(permits(b.Semaphore("x", 2), 2)) })
+		s.unlock(first)
 	})
 	wire(t, "all", "Several locks together: one transaction joins all, and one leaves all.", func(s *transcript) {
 		a, b := s.client("a"), s.client("b")

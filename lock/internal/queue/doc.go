@@ -245,7 +245,8 @@
 //   - A semaphore's anchor has the number of permits, and says "single" until the first join that asks
 //     for several, which writes it. A join checks the anchor's version, so these and the count of
 //     contenders are of one moment: with "single", a contender enters without a list if there are at
-//     most as many contenders as permits. A waiter lists, then reads
+//     most as many contenders as permits. Only an anchor that was read in the present session counts,
+//     because servers that have lost data give a version again. A waiter lists, then reads
 //     the number. The two reads prove nothing unless they are settled. A waiter enters if it and
 //     all contenders ahead ask for at most that number in total.
 //   - An election is a mutex. A candidate whose turn has come syncs and lists. It withdraws, and
