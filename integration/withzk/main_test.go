@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -156,41 +155,6 @@ func TestSignals(t *testing.T) {
 			}
 			checkGone(t, addr, tmp)
 		})
-	}
-}
-
-func TestSignalWhileTheServerStarts(t *testing.T) {
-	zkserver.NeedReal(t)
-	bin := t.TempDir()
-	// This java only records its start.
-	started := filepath.Join(bin, "started")
-	iferr.Fatal(t, syscall.Mkfifo(started, 0o600))
-	java := "#!/bin/sh\necho $$ >" + started + "\nexec sleep 60\n"
-	iferr.Fatal(t, os.WriteFile(filepath.Join(bin, "java"), []byte(java), 0o700))
-	cmd, stderr, tmp := withzk(t, "echo", "must not run")
-	stdout := new(bytes.Buffer)
-	cmd.Stdout = stdout
-	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "JAVA_HOME=")
-	iferr.Fatal(t, cmd.Start())
-	text, err := os.ReadFile(started)
-	iferr.Fatal(t, err)
-	var pid int
-	iferr.Fatal(t, iferr.Of(fmt.Sscan(string(text), &pid)))
-	iferr.Fatal(t, cmd.Process.Signal(syscall.SIGTERM))
-	// If a server does not start, withzk itself gives up only much later.
-	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop() // wall clock: a limit that only a failure reaches
-	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
-		t.Errorf("exit status %d, stderr %s", code, stderr)
-	}
-	if stdout.Len() != 0 || stderr.Len() != 0 {
-		t.Errorf("stdout %q, stderr %q", stdout, stderr)
-	}
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the server's process %d: %v", pid, err)
-	}
-	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || left != nil {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
