@@ -47,26 +47,6 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestDocsOfPackagesNameNoTest: no comment outside of test files and integration names a test.
-func TestDocsOfPackagesNameNoTest(t *testing.T) {
-	named := regexp.MustCompile(`(?m)^\s*//.*\bTest[A-Z]\w+`)
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && d.Name() == "integration":
-			return fs.SkipDir
-		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		for _, line := range named.FindAllString(text(t, path), -1) {
-			t.Errorf("%s names a test: %s", path, strings.TrimSpace(line))
-		}
-		return nil
-	})
-	iferr.Fatal(t, err)
-}
-
 // TestDocsLinkToWhatIsThere: the files that the documents link to exist, and declare the names that
 // follow the link.
 func TestDocsLinkToWhatIsThere(t *testing.T) {

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/holdfast-io/holdfast/integration/iferr"
 )
 
@@ -69,113 +67,6 @@ func TestImports(t *testing.T) {
 		if !seen[folder] {
 			t.Errorf("there is no package %s", folder)
 		}
-	}
-}
-
-// TestCompatibilityPromise: each package that other modules can import, outside integration and the
-// examples, is either in README's promise of compatibility or says that it is not part of it.
-func TestCompatibilityPromise(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	iferr.Fatal(t, err)
-	_, section, _ := strings.Cut(string(readme), "\n## Compatibility\n")
-	promise, _, found := strings.Cut(section, " The other packages")
-	if !found {
-		t.Fatal("README.md promises nothing")
-	}
-	covered := map[string]bool{}
-	for _, name := range regexp.MustCompile("`(lock[a-z0-9/]*)`").FindAllStringSubmatch(promise, -1) {
-		covered[name[1]] = true
-	}
-	seen := map[string]bool{}
-	docs := map[string]string{} // by folder
-	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../"))
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-			!regexp.MustCompile(`^(lock|reaper)(/|$)`).MatchString(folder) || regexp.MustCompile(`/(internal|testdata|examples)(/|$)`).MatchString(folder) {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		docs[folder] += f.Doc.Text()
-		return nil
-	})
-	iferr.Fatal(t, err)
-	for folder, doc := range docs {
-		promised := covered[folder]
-		seen[folder] = true
-		for _, above := range []string{"lock/observe", "lock/adapters"} {
-			if covered[above] && strings.HasPrefix(folder, above+"/") {
-				promised, seen[above] = true, true
-			}
-		}
-		if excluded := strings.Contains(doc, "is not part of the compatibility promise"); promised == excluded {
-			t.Errorf("%s: README.md promises compatibility: %v; its doc says that it does not: %v", folder, promised, excluded)
-		}
-	}
-	for name := range covered {
-		if !seen[name] {
-			t.Errorf("README.md promises compatibility of %s, which is no package", name)
-		}
-	}
-}
-
-// TestActionsArePinned: the workflows name each action by the digest of a commit, and its release in
-// a comment.
-func TestActionsArePinned(t *testing.T) {
-	pinned := regexp.MustCompile(`^(\./|[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$)`)
-	releases, uses := map[string]string{}, 0
-	for _, file := range glob(t, "../.github/workflows/*.yml") {
-		for _, m := range regexp.MustCompile(`(?m)\buses: (.*)$`).FindAllStringSubmatch(text(t, file), -1) {
-			uses++
-			if !pinned.MatchString(m[1]) {
-				t.Errorf("%s: %q: must be action@digest # release", file, m[1])
-			}
-			name, release, _ := strings.Cut(m[1], "@")
-			if known := releases[name]; known != "" && known != release {
-				t.Errorf("%s: %s is %s here, and %s elsewhere", file, name, release, known)
-			}
-			releases[name] = release
-		}
-	}
-	if uses < 10 {
-		t.Errorf("%d actions", uses)
-	}
-}
-
-// TestDependabotKnowsEachModule: dependabot looks at the go.mod of each module.
-func TestDependabotKnowsEachModule(t *testing.T) {
-	var config struct {
-		Updates []struct {
-			Ecosystem   string `yaml:"package-ecosystem"`
-			Directories []string
-		}
-	}
-	decodeYAML(t, "../.github/dependabot.yml", &config)
-	var want []string
-	for _, mod := range documents(t, "go.mod") {
-		want = append(want, "/"+strings.Trim(strings.TrimPrefix(filepath.Dir(mod), ".."), "/"))
-	}
-	if got := config.Updates[0]; got.Ecosystem != "gomod" || !slices.Equal(slices.Sorted(slices.Values(got.Directories)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func glob(t *testing.T, pattern string) []string {
-	t.Helper()
-	found, err := filepath.Glob(pattern)
-	iferr.Fatal(t, err)
-	return found
-}
-
-// decodeYAML decodes a YAML file.
-func decodeYAML(t *testing.T, path string, to any) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	iferr.Fatal(t, err)
-	if err := yaml.Unmarshal(data, to); err != nil {
-		t.Fatalf("%s: %v", path, err)
 	}
 }
 
