@@ -5,8 +5,6 @@ package integration_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,9 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/iferr"
-	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -32,22 +28,15 @@ func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	bin := programs(t)
 	for name, test := range map[string]func(t *testing.T, bin string){
-		"Ls":              testLs,
-		"LsOfNothing":     testLsOfNothing,
-		"Show":            testShow,
+		"Tools":           testTools,
 		"Top":             testTop,
 		"Break":           testBreak,
-		"Sweep":           testSweepCommand,
-		"Doctor":          testDoctor,
 		"WithoutServer":   testWithoutServer,
-		"Environment":     testRunEnvironment,
-		"Status":          testRunStatus,
 		"Waiting":         testRunWaiting,
 		"Tickets":         testRunTickets,
 		"Signals":         testRunSignals,
 		"Interrupted":     testRunInterrupted,
 		"Children":        testRunChildren,
-		"StuckStderr":     testRunStuckStderr,
 		"MaxHold":         testRunMaxHold,
 		"Outage":          testRunOutage,
 		"Killed":          testRunKilled,
@@ -61,12 +50,9 @@ func TestCommandLine(t *testing.T) {
 		"DemoInterrupted": testDemoInterrupted,
 		"ReaperOnce":      testReaperOnce,
 		"ReaperSkips":     testReaperSkips,
-		"ReaperOutage":    testReaperOutage,
 		"ReaperPage":      testReaperPage,
 		"Reload":          testReaperReload,
 		"Roots":           testReaperRoots,
-		"RootsChange":     testReaperRootsChange,
-		"Bar":             testReaperBar,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -293,162 +279,6 @@ const (
 	obedient = `trap "echo asked; exit 3" TERM; echo $$; while :; do sleep 0.05; done`
 )
 
-func testLs(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
-	locks := c.client(lock.WithOwner("shop"))
-	begun := time.Now()
-	hold := c.lock(locks, "orders/42", lock.WithMetadata(map[string]string{"job": "ship"}))
-	other := c.lock(locks, "catalog")
-	next := c.queued(locks, "orders/42", 2)
-	foreign, err := c.raw.CreateProtectedEphemeralSequential(c.root+"/orders/42/lock-", nil, zk.WorldACL(zk.PermAll))
-	iferr.Fatal(t, err)
-	c.create(c.root+"/stranger", "hello", 0)
-
-	type entry struct {
-		Entry, Token, Owner, Host string
-		Ours                      bool
-		PID                       int
-		Metadata                  map[string]string
-		TTL                       int64     `json:"ttl_ms"`
-		Acquired                  time.Time `json:"acquired_at"`
-		Expires                   time.Time `json:"expires_at"`
-		Read                      time.Time `json:"read_at"`
-		Left                      int64     `json:"left_ms"`
-	}
-	type doc struct {
-		Root  string
-		Time  time.Time
-		Locks []struct {
-			Name, Kind       string
-			Holders, Waiters []entry
-		}
-	}
-	read := func(args ...string) doc {
-		t.Helper()
-		var d doc
-		iferr.Fatal(t, json.Unmarshal([]byte(c.output(append([]string{"ls", "--json"}, args...)...)), &d))
-		return d
-	}
-	all := read()
-	if all.Root != c.root || len(all.Locks) != 2 || all.Locks[0].Name != "catalog" || all.Locks[1].Name != "orders/42" {
-		t.Fatalf("ls: %+v", all)
-	}
-	l := all.Locks[1]
-	if l.Kind != "mutex" || len(l.Holders) != 1 || len(l.Waiters) != 2 {
-		t.Fatalf("orders/42: %+v", l)
-	}
-	h := l.Holders[0]
-	host, _ := os.Hostname()
-	if h.Entry != hold.EntryPath() || h.Token != hold.Token().String() || !h.Ours || h.Owner != "shop" || h.Host != host ||
-		h.PID != os.Getpid() || h.Metadata["job"] != "ship" || h.TTL != long.Milliseconds() {
-		t.Errorf("holder: %+v", h)
-	}
-	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(h.Read).Milliseconds() != h.Left || h.Read.After(all.Time) {
-		t.Errorf("left %d ms of %d, from %v to %v", h.Left, h.TTL, all.Time, h.Expires)
-	}
-	if h.Acquired.Before(begun.Add(-time.Second)) || h.Acquired.After(h.Expires) { // the servers and the test use the same clock
-		t.Errorf("acquired at %v, begun at %v", h.Acquired, begun)
-	}
-	if w := l.Waiters[0]; !w.Ours || w.Owner != "shop" || !w.Acquired.IsZero() || w.Left <= 0 {
-		t.Errorf("first waiter: %+v", w)
-	}
-	if w := l.Waiters[1]; w.Ours || w.Entry != foreign || w.Owner != "" {
-		t.Errorf("second waiter: %+v", w)
-	}
-	for _, which := range []string{"orders", "ord*/4?"} {
-		if below := read(which); len(below.Locks) != 1 || below.Locks[0].Name != "orders/42" {
-			t.Errorf("ls %s: %+v", which, below)
-		}
-	}
-	var names []string
-	for _, l := range read("--all").Locks {
-		names = append(names, l.Name+":"+l.Kind)
-	}
-	if want := []string{"catalog:mutex", "orders:dir", "orders/42:mutex", "stranger:"}; !slices.Equal(names, want) {
-		t.Errorf("ls --all: %q, want %q", names, want)
-	}
-
-	table := strings.Split(strings.TrimSpace(c.output("ls")), "\n")
-	if len(table) != 5 {
-		t.Fatalf("table: %q", table)
-	}
-	for i, want := range []string{
-		"LOCK", "catalog", "orders/42",
-		fmt.Sprintf("1. shop (%s, pid %d)", host, os.Getpid()),
-		"2. not ours: …" + foreign[len(foreign)-23:],
-	} {
-		if !strings.Contains(table[i], want) {
-			t.Errorf("line %d of the table is %q, want %q", i, table[i], want)
-		}
-	}
-
-	c.unlock(other)
-	c.unlock(hold)
-	c.unlock(<-next)
-	for _, node := range []string{foreign, c.root + "/orders/42", c.root + "/orders", c.root + "/stranger"} {
-		if err := c.deleteEmpty(node); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			t.Error(err)
-		}
-	}
-}
-
-func testLsOfNothing(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
-	for path, args := range map[string][]string{
-		"": {"ls"}, "/no/such": {"ls", "no/such"}, "/none": {"ls", "none", "--all"},
-	} {
-		want := "no locks in use at or below " + c.root + path + "\n" +
-			"there is no node " + c.root + ": no lock has been taken below it yet, or --root is to name another\n"
-		if got := c.output(args...); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	shows := c.start("show", "x")
-	if got := shows.rest(); !strings.Contains(got, "there is no node "+c.root+": ") {
-		t.Errorf("%q", got)
-	}
-	shows.mustExit(1)
-	var doc struct {
-		Locks  []any
-		NoRoot bool `json:"no_root"`
-	}
-	if err := json.Unmarshal([]byte(c.output("ls", "--json")), &doc); err != nil || doc.Locks == nil || len(doc.Locks) > 0 || !doc.NoRoot {
-		t.Errorf("%+v, %v", doc, err)
-	}
-	if _, _, err := c.raw.Get(c.root); !errors.Is(err, zk.ErrNoNode) {
-		t.Errorf("the root was made: %v", err)
-	}
-	// If the configuration lists roots and no root was chosen, a log line lists the roots.
-	config := fmt.Sprintf("zookeeper: {session_timeout: %v}\nroot: %s\nroots: [{name: team, root: /team}]\n", programSession, c.root)
-	c.args = []string{"--config", writeConfig(t, config), "--servers", strings.Join(c.servers, ",")}
-	for _, args := range [][]string{{"ls"}, {"doctor", "--watch-clock", "0"}} {
-		c.fails(0, `"roots":["team at /team"],`, args...)
-	}
-	c.args = append(c.args, "--root", c.root)
-	p := c.start("ls")
-	p.rest()
-	p.mustExit(0)
-	if said := p.Stderr(); strings.Contains(said, "/team") {
-		t.Error(said)
-	}
-}
-
-func testRunEnvironment(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
-	p := c.start("run", c.name, "--", "sh", "-c", `echo "$HOLDFAST_LOCK $HOLDFAST_TOKEN"; read line; echo "read $line"`)
-	said := strings.Fields(p.line())
-	held := c.contenders(c.client(), c.name)
-	if len(held) != 1 || len(said) != 2 || said[0] != c.name || said[1] != held[0].Token.String() ||
-		held[0].Owner != "sh" || held[0].PID != p.Pid() || held[0].TTL != long {
-		t.Errorf("the command was told %q, the lock has %+v", said, held)
-	}
-	iferr.Fatal(t, p.Tell("what we wrote"))
-	if line := p.line(); line != "read what we wrote" {
-		t.Errorf("the command says %q", line)
-	}
-	p.mustExit(0)
-}
-
 // testRunWaiting: a run that waits prints the name of the lock and its holder. A run that the
 // holder's command has started also prints that it already runs under the lock.
 func testRunWaiting(t *testing.T, bin string) {
@@ -459,57 +289,6 @@ func testRunWaiting(t *testing.T, bin string) {
 	p.mustSay("runs under lock \"" + c.name + "\" already")
 	p.signal(syscall.SIGTERM)
 	p.mustExit(128 + int(syscall.SIGTERM))
-}
-
-func testRunStatus(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin)
-	file := func(name, text string, mode os.FileMode) (path string) {
-		path = filepath.Join(c.dir, name)
-		writeFile(t, path, text)
-		iferr.Fatal(t, os.Chmod(path, mode))
-		return path
-	}
-	script, text := file("script", "\x00\x01", 0o700), file("text", "", 0o600)
-	dos, bare := file("dos", "#!/bin/sh\r\ntrue\r\n", 0o700), file("bare", "exit $1\n", 0o700)
-	locks := c.client()
-	hold := c.lock(locks, "taken")
-	unreachable := localhost.Silent(t)
-	hasty := writeConfig(t, "zookeeper: {session_timeout: 2s}")
-	for _, test := range []struct {
-		want int
-		says string
-		args []string
-	}{
-		{0, "", []string{"run", "x", "--", "true"}},
-		{7, "", []string{"run", "x", "--ttl", "1m", "--", "sh", "-c", "exit 7"}},
-		{75, "", []string{"run", "x", "--", "sh", "-c", "exit 75"}},
-		{128 + 9, "", []string{"run", "x", "--", "sh", "-c", "kill -9 $$"}},
-		{75, "held by another contender", []string{"run", "taken", "--wait", "0", "--", "true"}},
-		{75, "unless renewed: not acquired within --wait; holdfast show taken tells more\n", []string{"run", "taken", "--wait", "10s", "--", "true"}},
-		{75, "no session with ZooKeeper within 200ms, tried " + unreachable, []string{"run", "x", "--wait", "200ms", "--servers", unreachable, "--", "true"}},
-		{75, "no session with ZooKeeper within 2s, tried " + unreachable, []string{"run", "x", "--config", hasty, "--servers", unreachable, "--", "true"}},
-		{9, "held by another contender", []string{"run", "taken", "--wait", "0", "--held-status", "9", "--", "true"}},
-		{9, "", []string{"run", "taken", "--wait", "0", "--held-status", "9", "--quiet", "--", "true"}},
-		{75, "", []string{"run", "taken", "--wait", "0", "-q", "--", "true"}},
-		{75, "no session with ZooKeeper", []string{"run", "x", "--wait", "200ms", "-q", "--held-status", "9", "--servers", unreachable, "--", "true"}},
-		{2, "--held-status 256: must be from 0 to 255", []string{"run", "x", "--held-status", "256", "--", "true"}},
-		{126, "line 1, \"#!/bin/sh\\r\", ends in a carriage return", []string{"run", "x", "--servers", unreachable, "--", dos}},
-		{8, "", []string{"run", "x", "--", bare, "8"}},
-		{126, "exec format error", []string{"run", "x", "--", script}},
-		{126, "permission denied", []string{"run", "x", "--servers", unreachable, "--", text}},
-		{127, "executable file not found", []string{"run", "x", "--servers", unreachable, "--", "no-such-program"}},
-		{127, "no such file", []string{"run", "x", "--servers", unreachable, "--", "/no/such/program"}},
-		{2, "want one lock name", []string{"run", "x", "y", "--", "true"}},
-	} {
-		p := c.start(test.args...)
-		p.mustExit(test.want)
-		p.mustSay(test.says)
-		if said := p.Stderr(); test.says == "" && strings.Contains(said, "holdfast") {
-			t.Errorf("%v: it says %q", test.args, said)
-		}
-	}
-	c.unlock(hold)
-	c.nothingLeft()
 }
 
 func testRunSignals(t *testing.T, bin string) {
@@ -566,48 +345,6 @@ func testRunChildren(t *testing.T, bin string) {
 	p.mustExit(4)
 	if left := c.processes("holdfast-guard", c.name); len(left) > 0 {
 		t.Errorf("guards are left: %v", left)
-	}
-}
-
-// testRunStuckStderr: if standard error is a full pipe that no process reads, a signal or a lost
-// lock still ends run, and run holds its lock until its end.
-func testRunStuckStderr(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin, short)
-	for status, end := range map[int]func(p *os.Process, entry string){
-		128 + 15: func(p *os.Process, _ string) {
-			time.Sleep(ttl) // wall clock: the holder must renew the lease meanwhile
-			_ = p.Signal(syscall.SIGTERM)
-		},
-		76: func(_ *os.Process, entry string) {
-			c.byHand(entry)
-			iferr.Error(t, c.raw.Delete(entry, -1))
-		},
-	} {
-		r, w, err := os.Pipe()
-		iferr.Fatal(t, err)
-		defer r.Close()
-		defer w.Close()
-		// wall clock: a full pipe makes no event
-		iferr.Fatal(t, w.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
-		for err == nil {
-			_, err = w.Write(make([]byte, 1024))
-		}
-		name := fmt.Sprint(c.name, "-", status)
-		cmd := exec.CommandContext(c.ctx, c.prog, slices.Concat([]string{"run"}, c.args, []string{name, "--", "sh", "-c", "echo ready; exec sleep 1000"})...)
-		cmd.Stderr = w
-		p := c.bench.start(cmd)
-		p.line() // ready
-		end(cmd.Process, c.contenders(c.client(), name)[0].Path)
-		// wall clock: a limit of four TTLs, which is what the test is about
-		timer := time.AfterFunc(4*ttl, func() {
-			t.Errorf("%d: it waits for its standard error to be read", status)
-			_ = cmd.Process.Kill()
-		})
-		<-p.Exited()
-		timer.Stop()
-		if got := p.ExitCode(); got != status {
-			t.Errorf("exit status %d, want %d", got, status)
-		}
 	}
 }
 

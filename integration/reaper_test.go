@@ -3,14 +3,10 @@
 package integration_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/holdfast-io/holdfast/integration/iferr"
-	"github.com/holdfast-io/holdfast/integration/pty"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -102,28 +95,6 @@ func testReaperSkips(t *testing.T, bin string) {
 	active.mustSay("stopped")
 }
 
-// testReaperOutage: a reaper sweeps again after an outage. A second reaper, started during the
-// outage, becomes active when the first has stopped.
-func testReaperOutage(t *testing.T, bin string) {
-	s := zkserver.ForTest(t, zkserver.Options{})
-	b := on(t, []string{s.Addr()})
-	c := newReaper(b, bin)
-	locks := b.client()
-	first := c.start()
-	b.eventually("the first one is active", func() bool { return len(b.nodes()) > 0 })
-	s.Kill()
-	second := c.start()
-	b.eventually("the second one has noticed", func() bool { return strings.Contains(second.Stderr(), "no ZooKeeper yet") })
-	iferr.Fatal(t, s.Restart(b.ctx))
-	for i, active := range []*program{first, second} {
-		name := fmt.Sprintf("lock%d", i)
-		b.unlock(b.lock(locks, name))
-		b.mustSweep(name)
-		active.signal(syscall.SIGTERM) // the second reaper becomes active
-		active.mustExit(0)
-	}
-}
-
 // page is a reaper's status page.
 type page struct {
 	*bench
@@ -190,42 +161,4 @@ func testReaperPage(t *testing.T, bin string) {
 	p.signal(syscall.SIGTERM)
 	p.mustExit(0)
 	b.unlock(live)
-}
-
-// terminal returns both ends of a new pseudoterminal of 25 lines: ours for the test, theirs for a program.
-func terminal(t *testing.T) (ours, theirs *os.File) {
-	t.Helper()
-	ours, theirs = pty.Open(t)
-	iferr.Fatal(t, unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 120}))
-	return ours, theirs
-}
-
-// testReaperBar: a single sweep shows its progress on a terminal, and prints the report alone.
-func testReaperBar(t *testing.T, bin string) {
-	b := onShared(t)
-	c := newReaper(b, bin)
-	c.configure(fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\n"+
-		"reaper: {max_deletes_per_second: 3}\n", programSession, long, grace)) // slow, so that the sweep takes a while
-	for i := range 3 {
-		b.orphan(fmt.Sprintf("left%d", i), time.Second)
-	}
-	ours, theirs := terminal(t)
-	cmd := exec.CommandContext(b.ctx, c.prog, append(c.args, "--once")...)
-	var report bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &report, theirs
-	iferr.Fatal(t, cmd.Start())
-	theirs.Close()
-	shown, err := io.ReadAll(ours)
-	if err != nil && !errors.Is(err, syscall.EIO) { // reading fails with EIO when the program has ended
-		t.Error(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, shown)
-	}
-	if text := string(shown); !strings.Contains(text, "sweeping") || !strings.Contains(text, "%") || !strings.Contains(text, "swept") {
-		t.Errorf("the terminal shows %q, want a bar and the log", text)
-	}
-	if !strings.Contains(report.String(), `"root": "`+b.root+`"`) || strings.Contains(report.String(), "sweeping") {
-		t.Errorf("standard output has %q, want the report alone", &report)
-	}
 }

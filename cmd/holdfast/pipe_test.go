@@ -121,21 +121,38 @@ func TestPipeIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestRunWithoutAReader: run outlives the reader of its standard error, so that it cleans up and has the
-// documented exit status.
+// TestRunWithoutAReader: a standard error that has no reader, or is a full pipe that no process reads,
+// does not end or delay run, so that it cleans up and has the documented exit status.
 func TestRunWithoutAReader(t *testing.T) {
 	_, locks := served(t)
 	hold := held(t, locks, "x")
-	unread, errs, err := os.Pipe()
-	iferr.Fatal(t, err)
-	unread.Close()
-	defer errs.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "x", "--wait", "0", "--", "true")
-	cmd.Env = append(os.Environ(), envProgram+"=1", envLock+"=x") // the second causes a message before the wait
-	cmd.Stderr = errs
-	_ = cmd.Run()
-	if got := cmd.ProcessState; got.ExitCode() != statusNotAcquired {
-		t.Errorf("%v, want exit status %d", got, statusNotAcquired)
+	for name, prepare := range map[string]func(r, w *os.File) error{
+		"no reader": func(r, _ *os.File) error { return r.Close() },
+		"full": func(_, w *os.File) error {
+			err := w.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) // wall clock: a full pipe makes no event
+			for err == nil {
+				_, err = w.Write(make([]byte, 1024))
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return nil
+			}
+			return err
+		},
+	} {
+		r, w, err := os.Pipe()
+		iferr.Fatal(t, err)
+		iferr.Fatal(t, prepare(r, w))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		cmd := exec.CommandContext(ctx, os.Args[0], "run", "x", "--wait", "0", "--", "true")
+		cmd.Env = append(os.Environ(), envProgram+"=1", envLock+"=x") // the second causes a message before the wait
+		cmd.Stderr = w
+		_ = cmd.Run()
+		if got := cmd.ProcessState; got.ExitCode() != statusNotAcquired {
+			t.Errorf("%s: %v, want exit status %d", name, got, statusNotAcquired)
+		}
+		cancel()
+		r.Close()
+		w.Close()
 	}
 	iferr.Error(t, hold.Unlock())
 }

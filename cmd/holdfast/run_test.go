@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/integration/iferr"
+	"github.com/holdfast-io/holdfast/integration/localhost"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/config"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -73,6 +74,43 @@ func TestNotAcquired(t *testing.T) {
 	if got := app.Status(interrupted, notAcquired(interrupted, err)); got != 128+15 {
 		t.Errorf("interrupted: status %d, want %d", got, 128+15)
 	}
+}
+
+// TestRunStatus: the exit status and the error of run if the lock is held, ZooKeeper is silent, or the
+// command cannot run.
+func TestRunStatus(t *testing.T) {
+	_, locks := served(t)
+	hold := held(t, locks, "taken")
+	file := func(name, text string, mode os.FileMode) (path string) {
+		path = filepath.Join(t.TempDir(), name)
+		iferr.Fatal(t, os.WriteFile(path, []byte(text), mode))
+		return path
+	}
+	silent := localhost.Silent(t)
+	for _, test := range []struct {
+		want       int
+		says, args string
+	}{
+		{7, "", "x -- " + file("seven", "#!/bin/sh\nexit 7\n", 0o700)},
+		{75, "held by another contender", "taken --wait 0 -- true"},
+		{75, "", "taken --wait 0 -q -- true"},
+		{75, "not acquired within --wait; holdfast show taken tells more", "taken --wait 5s -- true"},
+		{9, "held by another contender", "taken --wait 0 --held-status 9 -- true"},
+		{9, "", "taken --wait 0 --held-status 9 --quiet -- true"},
+		{75, "no session with ZooKeeper within 200ms, tried " + silent, "x --wait 200ms -q --held-status 9 --servers " + silent + " -- true"},
+		{126, "", "x -- " + file("binary", "\x00\x01", 0o700)}, // the started process itself says why
+		{126, "ends in a carriage return", "x --servers " + silent + " -- " + file("dos", "#!/bin/sh\r\ntrue\r\n", 0o700)},
+		{126, "permission denied", "x --servers " + silent + " -- " + file("text", "", 0o600)},
+		{127, "executable file not found", "x --servers " + silent + " -- no-such-program"},
+		{127, "no such file", "x --servers " + silent + " -- /no/such/program"},
+	} {
+		args := append([]string{"run"}, strings.Split(test.args, " ")...)
+		_, errs, status := holdfast(t, args...)
+		if status != test.want || !strings.Contains(errs, test.says) || test.says == "" && errs != "" {
+			t.Errorf("%s: status %d, want %d: %s", test.args, status, test.want, errs)
+		}
+	}
+	iferr.Error(t, hold.Unlock())
 }
 
 func TestEnvironment(t *testing.T) {
