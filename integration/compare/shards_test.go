@@ -56,6 +56,18 @@ func TestJudgeHistory(t *testing.T) {
 	}
 }
 
+// TestJudgeHistoryFrom: what was before the first moment is known and does not count.
+func TestJudgeHistoryFrom(t *testing.T) {
+	var records []*crew.Record
+	for at, op := range []string{opBegin, opWrite, opWrite, opWrite} {
+		records = append(records, &crew.Record{Op: op, Lock: "0", Worker: "a", Call: monotonic.Instant(at) * 1e9})
+	}
+	l := judgeHistory(records, 2e9, 4e9)
+	if l.writes != 2 || l.moves != 0 || l.shards[0].owner != "a" {
+		t.Errorf("%+v", l.shardFigures)
+	}
+}
+
 // TestSharesDue: shares are due if one of Holdfast's processes has more shards than another, if a shard
 // has no owner, or if one has none and another one two.
 func TestSharesDue(t *testing.T) {
