@@ -276,6 +276,30 @@ func TestExchangesInANewSession(t *testing.T) {
 	})
 }
 
+// TestGoroutinesJoinWhileThereIsRoom: of many goroutines that ask for permits, as many join as fit, and one
+// more, which waits for the others, too: a client does not fill the queue.
+func TestGoroutinesJoinWhileThereIsRoom(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const n, free = 10, 2
+		a, b := w.sem("a", n), w.sem("b", n)
+		var holds []*lock.Hold
+		for range n - free {
+			holds = append(holds, w.take(permits(b, 1)))
+		}
+		var waiting []<-chan taken
+		for range n {
+			waiting = append(waiting, start(func() (*lock.Hold, error) { return a.Acquire(w.ctx, 1) }))
+		}
+		settle()
+		w.hasEntries("x", n+1)
+		w.unlock(holds...)
+		for _, ch := range waiting {
+			w.unlock(w.await(ch).hold)
+		}
+		w.empty()
+	})
+}
+
 // TestWaitersForPermitsList: when a client joins, only the first waiter lists. While no permit is
 // released, the first waiter lists once in ten TTLs for each holder, and a few times more behind many.
 func TestWaitersForPermitsList(t *testing.T) {
@@ -296,6 +320,9 @@ func TestWaitersForPermitsList(t *testing.T) {
 func TestRaiseBehindFewAndMany(t *testing.T) {
 	each(t, "n", []int{1, 20}, func(w *world, n int) {
 		a, b, c := w.dial("a").Semaphore("x", n), w.dial("b").Semaphore("x", n), w.dial("c").Semaphore("x", n)
+		for range 2 { // then the parent stays, and the record of a lone holder does not show the grant at once
+			w.unlock(w.take(permits(a, 1)))
+		}
 		var holds []*lock.Hold
 		for range n {
 			holds = append(holds, w.take(permits(a, 1)))
