@@ -147,7 +147,7 @@ model: ## check the protocol's model with spin
 
 cuts: bin/withzk ## interrupt each operation at each of its requests, on a real ZooKeeper
 	@echo "every operation, every request, every fault (bin/cuts.out)"
-	@bin/withzk $(TEST) -v -run EveryCutPoint ./integration >bin/cuts.out 2>&1 || { cat bin/cuts.out; exit 1; }
+	@bin/withzk $(TEST) -v -run '^TestEveryCutPoint$$' ./integration -cuts >bin/cuts.out 2>&1 || { cat bin/cuts.out; exit 1; }
 	@sed -n '/cut before.*cut after/,/in all/p' bin/cuts.out
 
 torture: ## client processes and three servers under faults (DURATION=2m, again with SEED=n)

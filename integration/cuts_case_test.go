@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/rs/zerolog"
 )
@@ -44,22 +44,22 @@ type cut struct {
 	session  int64         // the victim's session before the operation
 	helpers  sync.WaitGroup
 
-	came    atomic.Bool // the contender entered
-	early   atomic.Bool // the contender entered before the fault was over
-	mu      sync.Mutex
-	entered []*lock.Hold
+	happened bool        // the fault occurred: isHit at the end of the case, also for goroutines outside of its virtual time
+	came     atomic.Bool // the contender entered
+	early    atomic.Bool // the contender entered before the fault was over
+	mu       sync.Mutex
+	entered  []*lock.Hold
 }
 
-func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bool) *cut {
+func newCut(shared *bench, fault zkserver.Fault, k int, expires bool) *cut {
 	b := *shared
-	b.TB = t
-	_, name, _ := strings.Cut(t.Name(), "/")
+	_, name, _ := strings.Cut(b.Name(), "/")
 	b.root += "/" + strings.ReplaceAll(name, "/", ".")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	b.ctx = ctx
 	c := &cut{
 		bench: &b, fault: fault, k: k, expires: expires, name: "above/x",
-		tap: new(zkserver.Tap), begun: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
+		tap: victimsTap(b.ens), begun: make(chan struct{}), over: make(chan struct{}), done: make(chan struct{}),
 		ttl: cutTTL,
 	}
 	if fault == zkserver.HoldReply {
@@ -72,15 +72,33 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 	c.victim, err = lock.Dial(ctx, slices.Repeat(b.servers, 4),
 		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(c.ttl, time.Second)),
 		lock.WithSessionTimeout(cutSession), lock.WithUnlockTimeout(c.ttl), lock.WithDialer(c.tap.Dial),
-		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
-	iferr.Fatal(t, err)
-	t.Cleanup(func() {
+		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(b.TB)).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
+	iferr.Fatal(b.TB, err)
+	b.Cleanup(func() {
 		cancel()
 		c.helpers.Wait()
 		c.tap.Resume()
 		c.close()
+		c.happened = c.isHit()
 	})
 	return c
+}
+
+// victimsTap returns the tap on the victim's connection to real servers, or to those in memory.
+func victimsTap(ens *locktest.Ensemble) *zkserver.Tap {
+	if ens == nil {
+		return new(zkserver.Tap)
+	}
+	return &zkserver.Tap{Dialer: ens.Dialer("victim"), Virtual: true}
+}
+
+// expire ends the victim's session.
+func (c *cut) expire() {
+	if c.ens != nil {
+		c.ens.ExpireLabel("victim")
+		return
+	}
+	iferr.Error(c, c.tap.Expire(c.ctx, c.servers[0]))
 }
 
 // close closes the victim. While replies are held, the client may report entries that it could not
@@ -112,7 +130,7 @@ func (c *cut) begin() {
 		}
 		c.helpers.Go(c.contend)
 		if c.expires {
-			iferr.Error(c, c.tap.Expire(c.ctx, c.servers[0]))
+			c.expire()
 		}
 		if c.fault == zkserver.HoldReply {
 			time.Sleep(holdFor) // wall clock: replies are held for longer than a lease

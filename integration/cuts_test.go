@@ -1,15 +1,21 @@
 package integration_test
 
 import (
+	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
 const (
@@ -21,8 +27,6 @@ const (
 	// cutSession is so long that a session survives held replies. go-zookeeper gives up a silent
 	// connection after two thirds of the session timeout, and one third may have passed before.
 	cutSession = 6 * holdFor
-
-	cutsAtOnce = 120 // number of cases at once: most of them wait most of the time
 )
 
 var cutOperations = []struct {
@@ -58,12 +62,13 @@ var cutOperations = []struct {
 	{"sweep", sweep},
 }
 
+// allCuts: go test -cuts.
+var allCuts = flag.Bool("cuts", false, "interrupt operations on a real server at each of their requests, and not only at one of four")
+
 // TestEveryCutPoint: each operation is interrupted at each of its requests by each fault, with a
 // session that survives or expires. The operation returns a true result, and no two clients hold
-// the lock at once. No node is left after TTL, grace and one sweep.
-//
-// A run without a fault counts the requests. Further requests are tried until the operation ends
-// before the fault occurs: the number of renewals varies.
+// the lock at once. No node is left after TTL, grace and one sweep. Without -cuts only one request of
+// four is interrupted: TestEveryCutPointInVirtualTime has them all.
 //
 // The test does not run in parallel with other tests, because they would delay its renewals.
 func TestEveryCutPoint(t *testing.T) {
@@ -71,7 +76,54 @@ func TestEveryCutPoint(t *testing.T) {
 	b := on(t, []string{server})
 	b.ctx = t.Context()     // each case has its own deadline
 	b.create(b.root, "", 0) // without the root, the first case would make one more request
-	slots := make(chan struct{}, cutsAtOnce)
+	step := 4
+	if *allCuts {
+		step = 1
+	}
+	const atOnce = 120 // most of the cases wait most of the time
+	everyCut(t, atOnce, step, func(t *testing.T, test func(*bench)) {
+		of := *b
+		of.TB = t
+		test(&of)
+	})
+	b.abandonedGo()
+}
+
+// TestEveryCutPointInVirtualTime is TestEveryCutPoint on servers in memory. The audit judges each write.
+func TestEveryCutPointInVirtualTime(t *testing.T) {
+	t.Parallel()
+	everyCut(t, runtime.GOMAXPROCS(0), 1, func(t *testing.T, test func(*bench)) {
+		synctest.Test(t, func(t *testing.T) {
+			ens := locktest.Start(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }})
+			audited.New(ens, grace, func(v audit.Violation) { t.Errorf("audit: %v", v) })
+			b := &bench{TB: t, ctx: t.Context(), servers: ens.Servers(), ens: ens, root: "/it"}
+			b.raw = steady{b.connect(), b.ctx}
+			b.create(b.root, "", 0)
+			test(b)
+			b.abandonedGo()
+		})
+	})
+}
+
+// abandonedGo: no node is left when all abandoned leases are over, after one sweep.
+func (b *bench) abandonedGo() {
+	b.Helper()
+	time.Sleep(heldTTL + grace + 2*time.Second) // wall clock: until all abandoned leases and orphan_after are over
+	report, err := b.reaper(time.Second).Sweep(b.ctx)
+	iferr.Fatal(b, err)
+	b.Logf("the last sweep: %+v", report.Total)
+	if left := b.nodes(); len(left) > 0 {
+		b.Errorf("left after TTL, grace and a sweep: %q", left)
+	}
+}
+
+// everyCut runs the cases of each request, or of each step-th one, atOnce of them at a time. each calls
+// test with the bench of a case.
+//
+// A run without a fault counts the requests. Further requests are tried until the operation ends
+// before the fault occurs: the number of renewals varies.
+func everyCut(t *testing.T, atOnce, step int, each func(t *testing.T, test func(*bench))) {
+	slots := make(chan struct{}, atOnce)
 	tally := cutTally{rows: map[string]*cutRow{}}
 	var wg sync.WaitGroup
 	for _, op := range cutOperations {
@@ -85,9 +137,11 @@ func TestEveryCutPoint(t *testing.T) {
 				name = fmt.Sprintf("%s/%v request %d, session %s", op.name, fault, k, map[bool]string{false: "survives", true: "expires"}[expires])
 			}
 			t.Run(name, func(t *testing.T) {
-				c = newCut(t, b, fault, k, expires)
-				op.do(c)
-				c.finish()
+				each(t, func(b *bench) {
+					c = newCut(b, fault, k, expires)
+					op.do(c)
+					c.finish()
+				})
 			})
 			return c
 		}
@@ -98,7 +152,7 @@ func TestEveryCutPoint(t *testing.T) {
 			}
 			for _, fault := range []zkserver.Fault{zkserver.CutBefore, zkserver.CutAfter, zkserver.HoldReply} {
 				for _, expires := range []bool{false, true} {
-					for k := 1; k <= clean.requests; k++ {
+					for k := 1; k <= clean.requests; k += step {
 						wg.Go(func() { tally.add(op.name, run(fault, k, expires)) })
 					}
 					wg.Go(func() {
@@ -111,14 +165,6 @@ func TestEveryCutPoint(t *testing.T) {
 	}
 	wg.Wait()
 	t.Log("\n" + tally.String())
-
-	time.Sleep(heldTTL + grace + 2*time.Second) // wall clock: until all abandoned leases and orphan_after are over
-	report, err := b.reaper(time.Second).Sweep(b.ctx)
-	iferr.Fatal(t, err)
-	t.Logf("the last sweep: %+v", report.Total)
-	if left := b.nodes(); len(left) > 0 {
-		t.Errorf("left after TTL, grace and a sweep: %q", left)
-	}
 }
 
 // cutTally counts the cases of each operation.
@@ -135,7 +181,7 @@ type cutRow struct {
 // add counts a case whose fault occurred, and reports whether the fault occurred. A nil case is not
 // counted.
 func (t *cutTally) add(operation string, c *cut) bool {
-	if c == nil || !c.isHit() {
+	if c == nil || !c.happened {
 		return false
 	}
 	t.mu.Lock()

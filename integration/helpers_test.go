@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/locktest/wire"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/rs/zerolog"
@@ -45,6 +46,7 @@ type bench struct {
 	testing.TB
 	ctx     context.Context
 	servers []string
+	ens     *locktest.Ensemble // the servers, if they are in memory, in virtual time; nil: real ones
 	root    string
 	raw     steady
 }
@@ -78,11 +80,14 @@ func (b *bench) byHand(entry string) {
 // connect returns a connection without package lock, through the tap if one is given.
 func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
 	b.Helper()
-	tap := &zkserver.Tap{Dialer: dialAnswered}
-	if len(taps) > 0 {
-		tap = taps[0]
+	dial := (&zkserver.Tap{Dialer: dialAnswered}).Dial
+	switch {
+	case len(taps) > 0:
+		dial = taps[0].Dial
+	case b.ens != nil:
+		dial = b.ens.Dial
 	}
-	z, _, err := zk.Connect(b.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(tap.Dial))
+	z, _, err := zk.Connect(b.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dial))
 	iferr.Fatal(b, err)
 	b.Cleanup(z.Close)
 	return z
@@ -100,7 +105,15 @@ func (b *bench) client(opts ...lock.Option) *lock.Client {
 		lock.WithUnlockTimeout(patience),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(b.TB)).Level(zerolog.WarnLevel).With().Timestamp().Logger()),
 	}, opts...)
-	return dial(b, b.ctx, b.servers, opts...)
+	return dial(b, b.ctx, b.servers, append(b.network(), opts...)...)
+}
+
+// network returns the option with which a client reaches the servers, unless they are real ones.
+func (b *bench) network() []lock.Option {
+	if b.ens == nil {
+		return nil
+	}
+	return []lock.Option{lock.WithDialer(b.ens.Dial)}
 }
 
 // dial returns a client that is closed at the end of the test.

@@ -289,11 +289,7 @@ func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 	b.Helper()
 	set := b.policies(long, orphanAfter)
-	c, err := lock.Dial(b.ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(set), lock.WithSessionTimeout(sessionTimeout))
-	iferr.Fatal(b, err)
-	b.Cleanup(func() {
-		iferr.Error(b, c.Close())
-	})
+	c := dial(b, b.ctx, b.servers, append(b.network(), lock.WithRoot(b.root), lock.WithPolicies(set), lock.WithSessionTimeout(sessionTimeout))...)
 	r, err := reaper.New(c, reaper.Options{Policies: set, Schedule: "@every 1s"})
 	iferr.Fatal(b, err)
 	return r

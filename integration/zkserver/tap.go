@@ -26,6 +26,9 @@ import (
 type Tap struct {
 	// Dialer connects to servers; default net.DialTimeout.
 	Dialer zk.Dialer
+	// Virtual uses connections that work in a bubble of testing/synctest, but do not buffer. Dialer must
+	// be one of package locktest.
+	Virtual bool
 
 	pipes
 	meter Meter
@@ -51,7 +54,7 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	conn, client, err := socketPair()
+	conn, client, err := t.pair()
 	if err != nil {
 		server.Close()
 		return nil, err
@@ -135,8 +138,16 @@ func (t *Tap) Expire(ctx context.Context, addr string) error {
 // Counts returns the counts so far, over all connections.
 func (t *Tap) Counts() Counts { return t.meter.Counts() }
 
-// socketPair returns two ends of a connection within this process. Unlike net.Pipe, it
-// buffers, as a network does.
+// pair returns two ends of a connection within this process.
+func (t *Tap) pair() (a, b net.Conn, err error) {
+	if t.Virtual {
+		a, b = net.Pipe()
+		return a, b, nil
+	}
+	return socketPair()
+}
+
+// socketPair returns two ends of a connection. Unlike net.Pipe, it buffers, as a network does.
 func socketPair() (a, b net.Conn, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
