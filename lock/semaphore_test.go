@@ -300,6 +300,21 @@ func TestGoroutinesJoinWhileThereIsRoom(t *testing.T) {
 	})
 }
 
+// TestAnchorDeletedByHand: after the anchor of a semaphore was deleted by hand, the next client makes one that
+// does not say single: an older entry may ask for several permits.
+func TestAnchorDeletedByHand(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.sem("a", 4), w.sem("b", 4), w.sem("c", 4)
+		three := w.take(permits(a, 3))
+		w.remove(w.raw("other"), w.anchors("x")[0])
+		one := w.take(permits(b, 1))
+		ch := w.join("x", permits(c, 1))
+		w.waits(ch)
+		w.unlock(three)
+		w.unlock(one, w.await(ch).hold)
+	})
+}
+
 // TestWaitersForPermitsList: when a client joins, only the first waiter lists. While no permit is
 // released, the first waiter lists once in ten TTLs for each holder, and a few times more behind many.
 func TestWaitersForPermitsList(t *testing.T) {
