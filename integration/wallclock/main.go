@@ -17,11 +17,10 @@
 //
 // Test files are those named so, and those that import testing: helpers of tests in packages of their own.
 //
-// Code in virtual time is not judged. Wallclock takes for that what is passed to synctest.Test,
-// bubble.Run or simtest.Run, or to a function of the folder that passes it on; functions that call
-// synctest.Wait; and what has a parameter of a type that a test file declares that imports one of these
-// packages, or of one that embeds it. Other functions of such files are judged if code in real time
-// mentions their names. Nor are examples judged: they show what callers do.
+// Code in virtual time is not judged. A test file that imports a bubble (testing/synctest, bubble or simtest)
+// declares functions and types of virtual time, besides its tests. What is passed to such a function, and what
+// has a parameter of such a type or of one that embeds it, is in virtual time. Nor are examples judged: they
+// show what callers do.
 //
 // The exit status is 1 if there are such calls.
 package main
@@ -34,17 +33,28 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
-// marker begins a comment that says why a test waits for a wall clock.
-const marker = "wall clock:"
+var (
+	marker   = regexp.MustCompile(`wall clock: +\S`) // in a comment that says why a test waits
+	bubble   = regexp.MustCompile(`/(synctest|bubble|simtest)"$`)
+	isTest   = regexp.MustCompile(`^(Test|Fuzz|Benchmark|init)`)
+	testFile = regexp.MustCompile(`^"testing`)
+)
 
-// bubbles has the functions that run their arguments in virtual time.
-var bubbles = []string{"synctest.Test", "bubble.Run", "simtest.Run"}
+// waits has the functions that wait, and which argument says how long.
+var waits = map[string]int{
+	"time.Sleep": 0, "time.Tick": 0, "time.NewTicker": 0, "time.After": 0, "time.NewTimer": 0, "time.AfterFunc": 0,
+	"context.WithTimeout": 1, "context.WithTimeoutCause": 1,
+}
+
+var pauses = []string{"time.Sleep", "time.Tick", "time.NewTicker"} // never limits
 
 func main() {
 	root := "."
@@ -60,7 +70,7 @@ func main() {
 		fmt.Println(line)
 	}
 	if len(found) > 0 {
-		fmt.Printf("%d waits for a wall clock in tests: await an event, use testing/synctest, or say why in a comment \"%s REASON\"\n", len(found), marker)
+		fmt.Printf("%d waits for a wall clock in tests: await an event, use testing/synctest, or say why in a comment \"wall clock: REASON\"\n", len(found))
 		os.Exit(1)
 	}
 }
@@ -68,13 +78,10 @@ func main() {
 // folder is what is known of one folder.
 type folder struct {
 	fset    *token.FileSet
-	tests   []*ast.File
-	consts  map[string]ast.Expr
-	runners map[string]bool       // functions that run their arguments in virtual time
-	worlds  map[string]bool       // types of test files that import a bubble
-	helpers map[string][]ast.Decl // functions of test files that import a bubble, as long as they are not judged
-	structs map[string]*ast.StructType
-	marked  map[string]bool // lines with a marker, and those below them, as file:line
+	names   map[string]ast.Expr // values of constants, and structs
+	virtual map[string]bool     // functions and types of virtual time
+	funcs   []*ast.FuncDecl     // to be judged
+	marked  map[string]bool     // lines with a marker, and those below them, as file:line
 }
 
 // check returns a line for each call below the root that is to be reported.
@@ -91,7 +98,7 @@ func check(root string) (found []string, err error) {
 		}
 		f := folders[filepath.Dir(path)]
 		if f == nil {
-			f = &folder{token.NewFileSet(), nil, map[string]ast.Expr{}, map[string]bool{}, map[string]bool{}, map[string][]ast.Decl{}, map[string]*ast.StructType{}, map[string]bool{}}
+			f = &folder{token.NewFileSet(), map[string]ast.Expr{}, map[string]bool{"synctest": true, "bubble": true, "simtest": true}, nil, map[string]bool{}}
 			folders[filepath.Dir(path)] = f
 		}
 		return f.add(path)
@@ -100,208 +107,166 @@ func check(root string) (found []string, err error) {
 		err = errors.Join(err, fmt.Errorf("no Go files in %s", root))
 	}
 	for _, f := range folders {
-		found = append(found, f.judge()...)
+		for _, fn := range f.funcs {
+			found = append(found, f.report(fn)...)
+		}
 	}
 	slices.Sort(found)
 	return found, err
 }
 
-// judge returns a line for each call of the folder that is to be reported.
-func (f *folder) judge() (found []string) {
-	for f.findRunners() {
-	}
-	var judged []ast.Decl
-	for _, file := range f.tests {
-		for _, decl := range file.Decls {
-			fn, ok := decl.(*ast.FuncDecl)
-			switch {
-			case ok && (strings.HasPrefix(fn.Name.Name, "Example") || f.takesWorld(fn.Recv) || f.takesWorld(fn.Type.Params) || calls(fn, "synctest.Wait")):
-			case ok && importsBubble(file) && !isRoot(fn.Name.Name):
-				f.helpers[fn.Name.Name] = append(f.helpers[fn.Name.Name], decl)
-			default:
-				judged = append(judged, decl)
-			}
-		}
-	}
-	for i := 0; i < len(judged); i++ { // report may find helpers that are to be judged, too
-		lines, mentioned := f.report(judged[i])
-		found = append(found, lines...)
-		for _, helper := range mentioned {
-			judged = append(judged, f.helpers[helper]...)
-			delete(f.helpers, helper)
-		}
-	}
-	return found
-}
-
-// add notes the constants of a file, its markers, and what a test file declares for virtual time.
+// add notes what a file declares, and the markers of a test file.
 func (f *folder) add(path string) error {
 	file, err := parser.ParseFile(f.fset, path, nil, parser.ParseComments)
 	if err != nil {
 		return err
 	}
-	isTest := strings.HasSuffix(path, "_test.go") || slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing"` })
-	if isTest {
-		f.tests = append(f.tests, file)
+	imports := func(which *regexp.Regexp) bool {
+		return slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return which.MatchString(i.Path.Value) })
 	}
-	for _, group := range file.Comments {
-		for _, comment := range group.List {
-			// A marker without a reason is none.
-			if _, reason, ok := strings.Cut(comment.Text, marker); ok && strings.TrimSpace(reason) != "" {
-				f.marked[f.line(comment.Pos(), 0)], f.marked[f.line(group.End(), 0)], f.marked[f.line(group.End(), 1)] = true, true, true
+	tests := strings.HasSuffix(path, "_test.go") || imports(testFile)
+	virtual := tests && imports(bubble)
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if name := d.Name.Name; virtual && !isTest.MatchString(name) {
+				f.virtual[name] = f.virtual[name] || d.Recv == nil
+			} else if tests && !strings.HasPrefix(name, "Example") {
+				f.funcs = append(f.funcs, d)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					f.names[s.Name.Name] = s.Type
+					f.virtual[s.Name.Name] = virtual
+				case *ast.ValueSpec:
+					for i, value := range s.Values {
+						if d.Tok == token.CONST {
+							f.names[s.Names[i].Name] = value
+						}
+					}
+				}
 			}
 		}
 	}
-	for _, decl := range file.Decls {
-		d, ok := decl.(*ast.GenDecl)
-		if !ok {
-			continue
-		}
-		for _, spec := range d.Specs {
-			switch s := spec.(type) {
-			case *ast.TypeSpec:
-				f.worlds[s.Name.Name] = isTest && importsBubble(file)
-				if of, ok := s.Type.(*ast.StructType); ok {
-					f.structs[s.Name.Name] = of
-				}
-			case *ast.ValueSpec:
-				for i, value := range s.Values {
-					if d.Tok == token.CONST {
-						f.consts[s.Names[i].Name] = value
-					}
-				}
+	for _, group := range file.Comments {
+		if marker.MatchString(group.Text()) {
+			for line := f.fset.Position(group.Pos()).Line; line <= f.fset.Position(group.End()).Line+1; line++ {
+				f.marked[fmt.Sprintf("%s:%d", path, line)] = true
 			}
 		}
 	}
 	return nil
 }
 
-// line returns the line of a position, or one that many lines below it, as file:line.
-func (f *folder) line(pos token.Pos, below int) string {
-	at := f.fset.Position(pos)
-	return fmt.Sprintf("%s:%d", at.Filename, at.Line+below)
-}
-
-func importsBubble(file *ast.File) bool {
-	return slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
-		imported := path.Base(strings.Trim(i.Path.Value, `"`))
-		return slices.ContainsFunc(bubbles, func(bubble string) bool { return strings.HasPrefix(bubble, imported+".") })
-	})
-}
-
-func isRoot(name string) bool {
-	return slices.ContainsFunc([]string{"Test", "Fuzz", "Benchmark", "init"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
-// calls reports whether a function calls another one.
-func calls(fn *ast.FuncDecl, called string) (does bool) {
-	ast.Inspect(fn, func(n ast.Node) bool {
-		e, ok := n.(ast.Expr)
-		does = does || ok && isCall(e, called)
-		return true
-	})
-	return does
-}
-
-// findRunners notes the functions that pass a parameter of theirs on to a runner. It reports whether
-// there was a new one.
-func (f *folder) findRunners() (changed bool) {
-	for _, file := range f.tests {
-		for _, decl := range file.Decls {
-			fn, ok := decl.(*ast.FuncDecl)
-			if !ok || f.runners[fn.Name.Name] {
-				continue
-			}
-			for _, param := range fn.Type.Params.List {
-				if f.passesOn(fn, param.Names) {
-					f.runners[fn.Name.Name], changed = true, true
-				}
-			}
-		}
-	}
-	return changed
-}
-
-// passesOn reports whether a function mentions one of the names in an argument of a runner.
-func (f *folder) passesOn(fn *ast.FuncDecl, names []*ast.Ident) (does bool) {
-	ast.Inspect(fn, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && f.isRunner(call) {
-			for _, arg := range call.Args {
-				ast.Inspect(arg, func(n ast.Node) bool {
-					id, ok := n.(*ast.Ident)
-					does = does || ok && slices.ContainsFunc(names, func(param *ast.Ident) bool { return param.Name == id.Name })
-					return true
-				})
-			}
-		}
-		return true
-	})
-	return does
-}
-
-func (f *folder) isRunner(call *ast.CallExpr) bool {
-	called := name(call.Fun)
-	return f.runners[called] || slices.Contains(bubbles, called)
-}
-
-// takesWorld reports whether a parameter has a type of virtual time, or one that embeds it.
-func (f *folder) takesWorld(params *ast.FieldList) bool {
-	return params != nil && slices.ContainsFunc(params.List, func(field *ast.Field) bool { return f.isWorld(field.Type) })
-}
-
-func (f *folder) isWorld(e ast.Expr) bool {
-	t := strings.TrimPrefix(name(e), "*")
-	of := f.structs[t]
-	return f.worlds[t] || t == "bubble.World" || t == "simtest.World" ||
-		of != nil && slices.ContainsFunc(of.Fields.List, func(field *ast.Field) bool { return field.Names == nil && f.isWorld(field.Type) })
-}
-
-// report returns a line for each call in a declaration that waits for a wall clock, and the names that
-// it mentions in real time.
-func (f *folder) report(decl ast.Decl) (found, mentioned []string) {
-	var loops []ast.Node
-	ast.Inspect(decl, func(n ast.Node) bool {
+// isVirtual reports whether a signature, an expression or a type mentions a function or type of virtual time.
+func (f *folder) isVirtual(n ast.Node) (is bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.FuncLit:
-			if f.takesWorld(n.Type.Params) {
-				return false
-			}
-		case *ast.CallExpr:
-			if f.isRunner(n) {
-				mentioned = append(mentioned, name(n.Fun))
-				return false
-			}
+		case *ast.SelectorExpr:
+			is = is || f.isVirtual(n.X)
+			return false
 		case *ast.Ident:
-			mentioned = append(mentioned, n.Name)
-		case *ast.ForStmt, *ast.RangeStmt:
-			loops = append(loops, n)
+			is = is || f.virtual[n.Name]
+			if of, ok := f.names[n.Name].(*ast.StructType); ok {
+				is = is || slices.ContainsFunc(of.Fields.List, func(field *ast.Field) bool { return field.Names == nil && f.isVirtual(field.Type) })
+			}
+		}
+		return true
+	})
+	return is
+}
+
+// report returns a line for each call in a function that waits for a wall clock.
+func (f *folder) report(fn *ast.FuncDecl) (found []string) {
+	if fn.Recv != nil && f.isVirtual(fn.Recv) || f.isVirtual(fn.Type) {
+		return nil
+	}
+	var loop token.Pos // end of the last loop
+	ast.Inspect(fn, func(n ast.Node) bool {
+		what := ""
+		switch n := n.(type) {
 		case nil:
 			return true
+		case *ast.ForStmt, *ast.RangeStmt:
+			loop = max(loop, n.End())
+		case *ast.FuncLit:
+			if f.isVirtual(n.Type) {
+				return false
+			}
+		case *ast.BinaryExpr:
+			compares := n.Op == token.LSS || n.Op == token.GTR || n.Op == token.LEQ || n.Op == token.GEQ
+			if compares && (isCall(n.X, "time.Since") && f.duration(n.Y) < time.Minute || isCall(n.Y, "time.Since") && f.duration(n.X) < time.Minute) {
+				what = "a comparison with time.Since"
+			}
+		case *ast.CallExpr:
+			if f.isVirtual(n.Fun) {
+				return false
+			}
+			what = f.wait(n, n.Pos() < loop)
 		}
-		inLoop := slices.ContainsFunc(loops, func(loop ast.Node) bool { return n.End() <= loop.End() })
-		if what, at := f.wait(n, inLoop), f.line(n.Pos(), 0); what != "" && !f.marked[at] {
-			found = append(found, at+": "+what)
+		at := f.fset.Position(n.Pos())
+		if line := fmt.Sprintf("%s:%d", at.Filename, at.Line); what != "" && !f.marked[line] {
+			found = append(found, line+": "+what)
 		}
 		return true
 	})
-	return found, mentioned
+	return found
 }
 
-// name returns the text of an identifier, a selector of one, or a pointer to these, else "".
+// wait returns the called function if it waits for a wall clock, else "".
+func (f *folder) wait(call *ast.CallExpr, inLoop bool) string {
+	called := name(call.Fun)
+	if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Add" && isCall(sel.X, "time.Now") && f.duration(call.Args[0]) < time.Minute {
+		return "time.Now().Add"
+	}
+	argument, ok := waits[called]
+	if !ok {
+		return ""
+	}
+	d := f.duration(call.Args[argument])
+	if d >= time.Minute && !slices.Contains(pauses, called) || d > 0 && d <= 100*time.Millisecond && inLoop && !strings.HasPrefix(called, "context.") {
+		return ""
+	}
+	return called
+}
+
+// name returns the text of an identifier, or of a selector of one.
 func name(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
 		return e.Name
 	case *ast.SelectorExpr:
-		if x := name(e.X); x != "" {
-			return x + "." + e.Sel.Name
-		}
-	case *ast.StarExpr:
-		if x := name(e.X); x != "" {
-			return "*" + x
-		}
-	case *ast.IndexExpr:
-		return name(e.X)
+		return name(e.X) + "." + e.Sel.Name
 	}
 	return ""
+}
+
+func isCall(e ast.Expr, function string) bool {
+	call, ok := e.(*ast.CallExpr)
+	return ok && name(call.Fun) == function
+}
+
+var units = map[string]time.Duration{
+	"time.Microsecond": time.Microsecond, "time.Millisecond": time.Millisecond,
+	"time.Second": time.Second, "time.Minute": time.Minute, "time.Hour": time.Hour,
+}
+
+// duration returns the value of an expression of numbers, units, and constants of the folder; 0 if it is no such.
+func (f *folder) duration(e ast.Expr) time.Duration {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		n, _ := strconv.ParseInt(e.Value, 0, 64) // 0 of what is no number
+		return time.Duration(n)
+	case *ast.Ident, *ast.SelectorExpr:
+		if value, ok := f.names[name(e)]; ok {
+			return f.duration(value)
+		}
+		return units[name(e)]
+	case *ast.BinaryExpr:
+		x, y := f.duration(e.X), f.duration(e.Y)
+		return map[token.Token]time.Duration{token.MUL: x * y, token.ADD: x + y, token.QUO: x / max(y, 1)}[e.Op]
+	}
+	return 0
 }

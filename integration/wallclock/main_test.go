@@ -18,7 +18,7 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, line := range strings.Split(string(source), "\n") {
-			if line = strings.TrimSpace(line); strings.HasSuffix(line, "// want") || strings.HasSuffix(line, marker) {
+			if line = strings.TrimSpace(line); strings.HasSuffix(line, "// want") || strings.HasSuffix(line, "wall clock:") {
 				want = append(want, fmt.Sprintf("%s:%d", path, i+1))
 			}
 		}

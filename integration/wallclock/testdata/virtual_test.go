@@ -23,10 +23,6 @@ func settle() {
 	synctest.Wait()
 }
 
-func rest() {
-	time.Sleep(time.Second) // want
-}
-
 func TestBoth(t *testing.T) {
 	simulate(t, func(*world) { time.Sleep(time.Second) })
 	synctest.Test(t, func(*testing.T) { time.Sleep(time.Second) })
@@ -35,7 +31,4 @@ func TestBoth(t *testing.T) {
 		time.Sleep(time.Second) // want
 	})
 	time.Sleep(time.Second) // want
-	for _, wait := range []func(){rest, settle} {
-		wait()
-	}
 }
