@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -18,35 +21,44 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/hosttest"
 	"github.com/holdfast-io/holdfast/integration/iferr"
-	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
 // The tests in this file run the guide's code, most of them in ten processes. The third migration calls
 // the database function pause(), by which the test stops the process that migrates.
 
-func TestMain(m *testing.M) { os.Exit(hosttest.Main(m, pod)) }
+// envPod makes the test binary act as a pod.
+const envPod = "GOOSELOCK_TEST_POD"
 
-// Variables of a pod's environment.
-const (
-	envDriver = "POD_DRIVER"
-	envSource = "POD_SOURCE"
-	envPause  = "POD_PAUSE" // SQLite: pause() stops the process that can delete this file
-)
-
-func pod(ctx context.Context, locks *lock.Client) error {
-	dialect := goose.DialectPostgres
-	if os.Getenv(envDriver) == "sqlite" {
-		dialect = goose.DialectSQLite3
-		sqlite.MustRegisterScalarFunction("pause", 0, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
-			if os.Remove(os.Getenv(envPause)) == nil {
-				select {} // until it is killed
-			}
-			return int64(1), nil
-		})
+func TestMain(m *testing.M) {
+	config := os.Getenv(envPod)
+	if config == "" {
+		os.Exit(m.Run())
 	}
-	db, err := sql.Open(os.Getenv(envDriver), os.Getenv(envSource))
+	var p pod
+	if err := errors.Join(json.Unmarshal([]byte(config), &p), p.run()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// pod is a process that migrates the database.
+type pod struct {
+	hosttest.Servers
+	TTL    time.Duration
+	Source string // the database
+	Pause  string // pause() stops the process that can delete this file
+}
+
+func (p *pod) run() error {
+	sqlite.MustRegisterScalarFunction("pause", 0, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+		if os.Remove(p.Pause) == nil {
+			select {} // until it is killed
+		}
+		return int64(1), nil
+	})
+	db, err := sql.Open("sqlite", p.Source)
 	if err != nil {
 		return err
 	}
@@ -56,54 +68,18 @@ func pod(ctx context.Context, locks *lock.Client) error {
 		shop[name] = file
 	}
 	shop["00003_t.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE t3 (id INTEGER);\nINSERT INTO t3 SELECT pause();\n")}
-	provider, err := goose.NewProvider(dialect, db, shop)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, shop)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	locks, err := lock.Dial(ctx, p.Addresses, lock.WithRoot(p.Root), lock.WithTTL(p.TTL), lock.WithGrace(500*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
 	return migrateShop(ctx, locks, provider)
-}
-
-// database is the database that the pods migrate.
-type database struct {
-	driver, source string
-	*sql.DB
-	pause  func()               // makes the first pod stop in the third migration
-	paused func() (bool, error) // reports whether a pod has stopped there
-	env    []string
-}
-
-func onSQLite(t *testing.T) database {
-	source := "file:" + filepath.Join(t.TempDir(), "shop.db") + "?_pragma=synchronous(off)"
-	flag := filepath.Join(t.TempDir(), "pause")
-	return database{
-		driver: "sqlite", source: source, DB: open(t, "sqlite", source), env: []string{envPause + "=" + flag},
-		pause: func() {
-			iferr.Fatal(t, os.WriteFile(flag, nil, 0o600))
-		},
-		paused: func() (bool, error) { _, err := os.Stat(flag); return os.IsNotExist(err), nil },
-	}
-}
-
-func onPostgreSQL(t *testing.T) database {
-	source := pgserver.ForTest(t)
-	db := open(t, "pgx", source)
-	db.SetMaxOpenConns(1) // whose session has the lock with which pause waits
-	exec := func(statement string) {
-		t.Helper()
-		iferr.Fatal(t, iferr.Of(db.Exec(statement)))
-	}
-	// So the server notices that a pod was killed, and ends its statement.
-	exec("ALTER DATABASE postgres SET client_connection_check_interval = '1s'")
-	exec("CREATE SEQUENCE pauses")
-	exec("CREATE FUNCTION pause() RETURNS integer LANGUAGE sql AS 'SELECT CASE nextval(''pauses'') WHEN 1 THEN pg_advisory_xact_lock(42)::text END; SELECT 1'")
-	return database{
-		driver: "pgx", source: source, DB: db,
-		pause: func() { exec("SELECT pg_advisory_lock(42)") },
-		paused: func() (yes bool, err error) {
-			err = db.QueryRow("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&yes)
-			return yes, err
-		},
-	}
 }
 
 func TestGuide(t *testing.T) {
@@ -114,35 +90,58 @@ func TestGuide(t *testing.T) {
 // to do. If the first pod is killed in its third migration, the next pod goes on from there.
 func TestTenPods(t *testing.T) {
 	for _, killed := range []bool{false, true} {
-		for name, on := range map[string]func(*testing.T) database{"SQLite": onSQLite, "PostgreSQL": onPostgreSQL} {
-			t.Run(fmt.Sprintf("%s, killed %v", name, killed), func(t *testing.T) {
-				servers, db := hosttest.Start(t), on(t)
-				ttl, want, migrates := time.Hour, 10, "applied 5 migrations"
-				if killed {
-					t.Parallel() // it mostly waits
-					db.pause()
-					ttl, want, migrates = 10*time.Second, 9, "applied 3 migrations"
+		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
+			dir := t.TempDir()
+			p := pod{hosttest.Start(t), time.Hour, "file:" + filepath.Join(dir, "shop.db") + "?_pragma=synchronous(off)", filepath.Join(dir, "pause")}
+			want, migrates := 10, "applied 5 migrations"
+			if killed {
+				t.Parallel() // it mostly waits
+				iferr.Fatal(t, os.WriteFile(p.Pause, nil, 0o600))
+				p.TTL, want, migrates = 10*time.Second, 9, "applied 3 migrations"
+			}
+			var pods []*zkserver.Worker
+			for range 10 {
+				cmd, err := zkserver.Command("", envPod, p)
+				iferr.Fatal(t, err)
+				w, err := zkserver.StartWorker(cmd)
+				iferr.Fatal(t, err)
+				t.Cleanup(func() { w.Close(0) })
+				pods = append(pods, w)
+			}
+			if killed {
+				err := wait.Until(t.Context(), 2*time.Minute, "a pod stops in its third migration", func() (bool, error) {
+					_, err := os.Stat(p.Pause)
+					return os.IsNotExist(err), nil
+				})
+				iferr.Fatal(t, err)
+				_, err = p.Dial(t).Mutex("migrations/shop").TryLock(t.Context())
+				var held *lock.HeldError
+				if !errors.As(err, &held) {
+					t.Fatalf("the lock has no holder: %v", err)
 				}
-				pods := servers.StartPods(t, 10, ttl, append(db.env, envDriver+"="+db.driver, envSource+"="+db.source)...)
-				if killed {
-					iferr.Fatal(t, wait.Until(t.Context(), 2*time.Minute, "a pod stops in its third migration", db.paused))
-					pods.Kill(t, servers.Holder(t, "migrations/shop"))
+				pods[slices.IndexFunc(pods, func(w *zkserver.Worker) bool { return w.Pid() == held.PID })].Kill()
+			}
+			succeeded, one, none := 0, 0, 0
+			for _, w := range pods {
+				<-w.Exited()
+				said := w.Stderr()
+				if w.Err() == nil {
+					succeeded++
+				} else if w.ExitCode() >= 0 { // it was not killed
+					t.Errorf("a pod failed: %s", said)
 				}
-				succeeded, failed := pods.Wait()
-				one, none := 0, 0
-				for _, said := range succeeded {
-					one += strings.Count(said, migrates)
-					none += strings.Count(said, "applied 0 migrations")
-				}
-				if len(succeeded) != want || one != 1 || none != want-1 {
-					t.Errorf("%d have succeeded, %d migrated, %d found nothing to do; failed: %q", len(succeeded), one, none, failed)
-				}
-				var versions, highest int
-				if err := db.QueryRow("SELECT count(*), max(version_id) FROM goose_db_version WHERE version_id > 0").Scan(&versions, &highest); err != nil || versions != 5 || highest != 5 {
-					t.Errorf("%d versions are recorded up to %d, %v", versions, highest, err)
-				}
-			})
-		}
+				one += strings.Count(said, migrates)
+				none += strings.Count(said, "applied 0 migrations")
+			}
+			if succeeded != want || one != 1 || none != want-1 {
+				t.Errorf("%d have succeeded, %d migrated, %d found nothing to do", succeeded, one, none)
+			}
+			var versions, highest int
+			row := open(t, "sqlite", p.Source).QueryRow("SELECT count(*), max(version_id) FROM goose_db_version WHERE version_id > 0")
+			if err := row.Scan(&versions, &highest); err != nil || versions != 5 || highest != 5 {
+				t.Errorf("%d versions are recorded up to %d, %v", versions, highest, err)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ go 1.25.11
 require (
 	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/holdfast-io/holdfast v0.0.0
-	modernc.org/sqlite v1.44.0
 )
 
 require (
@@ -31,6 +30,7 @@ require (
 	modernc.org/libc v1.67.4 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
+	modernc.org/sqlite v1.44.0 // indirect
 )
 
 replace github.com/holdfast-io/holdfast => ../../..

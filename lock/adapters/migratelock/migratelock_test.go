@@ -62,6 +62,29 @@ func (p process) migrate(t *testing.T) *migrate.Migrate {
 
 func shop(t *testing.T) string { return filepath.Join(t.TempDir(), "shop.db") }
 
+// TestGuide: migrateShop migrates, then finds nothing left to do, and refuses what a dead pod left.
+func TestGuide(t *testing.T) {
+	hosttest.CheckGuide(t, "../../DATABASE-MIGRATIONS.md", "guide_test.go", "// migrateShop")
+	servers, file := hosttest.Start(t), shop(t)
+	p := newProcess(t, servers, "migrations/shop", file, time.Minute)
+	defer p.driver.Close()
+	for _, dirty := range []bool{false, false, true} {
+		inner, err := new(sqlite.Sqlite).Open("sqlite://" + file)
+		iferr.Fatal(t, err)
+		if dirty {
+			iferr.Fatal(t, inner.SetVersion(3, true))
+		}
+		err = migrateShop(p.locks, inner, migrations)
+		if dirty && (err == nil || !strings.Contains(err.Error(), "Dirty database version 3. Fix and force version.")) || !dirty && err != nil {
+			t.Errorf("dirty %v: %v", dirty, err)
+		}
+	}
+	iferr.Fatal(t, p.migrate(t).Force(2))
+	if version, dirty, err := p.driver.Version(); version != 2 || dirty || err != nil {
+		t.Errorf("version %d, dirty %v, %v", version, dirty, err)
+	}
+}
+
 // TestDriver: Driver passes golang-migrate's own tests of drivers.
 func TestDriver(t *testing.T) {
 	servers := hosttest.Start(t)
