@@ -170,26 +170,11 @@ func (m *mixed) testTurns(t *testing.T) {
 // tell whether the lock is fair.
 const enoughTurns = 10
 
-// hall is the resource that a lock guards. Each holder adds its weight while it is inside.
-type hall struct {
-	room    int64
-	inside  atomic.Int64
-	entered atomic.Int64
-}
-
-func (h *hall) enter(t testing.TB, weight int64) (leave func()) {
-	if n := h.inside.Add(weight); n > h.room {
-		t.Errorf("%d are inside, and there is room for %d", n, h.room)
-	}
-	h.entered.Add(1)
-	return func() { h.inside.Add(-weight) }
-}
-
 // queue records the turns of a lock.
 type queue struct {
 	*mixed
-	path string
-	hall
+	path     string
+	inside   atomic.Int32 // clients that have the lock
 	counting atomic.Bool
 	over     atomic.Bool
 
@@ -203,7 +188,7 @@ type queue struct {
 // takeTurns runs two clients of each library, which take turns as fast as they can. Turns count
 // after each client has had a turn, and until the first client stops.
 func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) {
-	q := &queue{mixed: m, path: path, hall: hall{room: 1}, turns: map[part]int{}}
+	q := &queue{mixed: m, path: path, turns: map[part]int{}}
 	var clients []part
 	for _, library := range libraries {
 		for i := range m.processes[library] {
@@ -239,9 +224,11 @@ func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) 
 // turn makes a client lock, checks the queue, and makes the client unlock.
 func (q *queue) turn(c part) {
 	q.ask(c, "lock")
-	leave := q.enter(q.TB, 1)
+	if n := q.inside.Add(1); n > 1 {
+		q.Errorf("%d clients have the lock", n)
+	}
 	q.look(c)
-	leave()
+	q.inside.Add(-1)
 	q.ask(c, "unlock")
 }
 
