@@ -228,12 +228,3 @@ func TestHuntEndsEarly(t *testing.T) {
 		t.Errorf("red before anything is broken: %v", err)
 	}
 }
-
-func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-run", "("}, {"-run", "no such mutant"}, {"-seeds", "-1"}, {"-seeds", "x"}, {"-rename", "x"}, {"more"}} {
-		var out, errs bytes.Buffer
-		if code := command(t.Context(), args, &out, &errs); code != 2 || errs.Len() == 0 || out.Len() > 0 {
-			t.Errorf("%q: exit status %d, %q, %q", args, code, &out, &errs)
-		}
-	}
-}

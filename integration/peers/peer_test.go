@@ -1,8 +1,6 @@
 package peers
 
 import (
-	"context"
-	"errors"
 	"os/exec"
 	"slices"
 	"strings"
@@ -40,18 +38,5 @@ read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(he
 	}
 	if !slices.Contains(heard, "a line of another program") {
 		t.Errorf("heard %q", heard)
-	}
-}
-
-func TestAskEndsWithItsContext(t *testing.T) {
-	p, err := Start(exec.Command("cat"), func(string) {}) // answers nothing
-	iferr.Fatal(t, err)
-	defer p.Close()
-	c := &Client{peer: p, Name: "0"}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("interrupted")
-	cancel(why)
-	if _, err := c.Ask(ctx, "lock"); !errors.Is(err, why) {
-		t.Errorf("ask: %v", err)
 	}
 }
