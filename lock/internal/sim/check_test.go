@@ -49,7 +49,7 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, way way) held {
 	name := hold.Name()
 	h := held{hold, c, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
 	h.reads.Store(way.reads)
-	ahead, capacity := s.inWay(h), s.capacity()
+	ahead, anchor := s.inWay(h), s.anchor()
 	valid := hold.Remaining() > 0
 	if _, there := s.node(pathOf(hold)); !there {
 		h.void = s.maybeVoid()
@@ -72,7 +72,7 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, way way) held {
 		s.tally.count("passed on", 1)
 	}
 	if name == slots {
-		s.roomBeside(label, h, capacity)
+		s.roomBeside(label, h, anchor)
 	} else {
 		s.mayEnter(label, name, h)
 	}

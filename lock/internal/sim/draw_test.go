@@ -19,6 +19,7 @@ type drawer struct {
 	contenders int  // of other libraries
 	pools      bool // workers take any one of several locks, too
 	tells      bool // some transactions get an operation's error: the session has ended
+	weighs     bool // many requests for permits ask for several
 }
 
 // draw returns the random history of a seed. If only is not empty, it is the kind.
@@ -78,7 +79,7 @@ func (d *drawer) drawPlan(r *rand.Rand) {
 	d.contenders = []int{0, 0, 1, 2}[r.IntN(4)]
 	d.counts, d.slews, d.outlives = !oneIn(r, 4), oneIn(r, 4), oneIn(r, 3)
 	d.pools, d.tells, d.keeps = oneIn(r, 3), oneIn(r, 4), oneIn(r, 6)
-	d.window, d.permits = lock.NoLocalWindow, usualPermits
+	d.window, d.permits, d.weighs = lock.NoLocalWindow, usualPermits, oneIn(r, 2)
 	switch r.IntN(4) {
 	case 1, 2:
 		d.window = lock.DefaultLocalWindow
@@ -251,7 +252,11 @@ func (d *drawer) drawTake(r *rand.Rand, do func(string) step) step {
 	case chair:
 		return s.with("priority", r.IntN(4))
 	case slots:
-		return s.with("permits", 1+r.IntN(slotsAsked))
+		n := 1
+		if d.weighs || oneIn(r, 12) {
+			n += r.IntN(slotsAsked)
+		}
+		return s.with("permits", n)
 	case pages:
 		return s.with("read", r.IntN(3) > 0)
 	}

@@ -156,25 +156,28 @@ func (s *sim) inWay(h held) string {
 	return ahead
 }
 
-// capacity returns the number of permits in the data of the anchor of slots, and the plan's if there is
-// no anchor.
-func (s *sim) capacity() int {
+// anchor returns the data of the anchor of slots, and what the plan says if there is none.
+func (s *sim) anchor() znode.AnchorData {
+	planned := znode.AnchorData{Permits: int32(s.permits)}
 	parent, there := s.node("/locks/" + slots)
 	if !there {
-		return s.permits
+		return planned
 	}
 	data, err := znode.DecodeParent(parent.Data)
 	n, there := s.node("/locks/" + slots + "/" + znode.Anchor(data.Generation))
 	if err != nil || !there {
 		s.violated("%s holds %s, and has no anchor: %v", parent.Path, parent.Data, err)
-		return s.permits
+		return planned
 	}
 	anchor, err := znode.DecodeAnchor(n.Data)
 	if err != nil {
 		s.violated("%s holds %s: %v", n.Path, n.Data, err)
 	}
-	return int(anchor.Capacity())
+	return anchor
 }
+
+// capacity returns the number of permits of slots.
+func (s *sim) capacity() int { return int(s.anchor().Capacity()) }
 
 // weightOf returns the number of permits in an entry's name, 1 if it has none.
 func weightOf(node string) int {
@@ -189,14 +192,18 @@ func weightOf(node string) int {
 	return n
 }
 
-// roomBeside checks that all holders of slots together have at most capacity permits; s.mu is held.
-func (s *sim) roomBeside(label string, h held, capacity int) {
-	held, holders := h.way.weight(), 0
+// roomBeside checks that all holders of slots together have at most as many permits as the anchor says;
+// s.mu is held.
+func (s *sim) roomBeside(label string, h held, anchor znode.AnchorData) {
+	held, holders, capacity := h.way.weight(), 0, int(anchor.Capacity())
 	for _, other := range s.open[slots] {
 		if other.Hold != h.Hold && (other.Remaining() > 0 || other.Err() == nil && !other.client.clock.sleptWithin(s.toWake())) {
 			held += other.way.weight()
 			holders++
 			s.tally.count("permits beside others", 1)
+			if anchor.Single {
+				s.tally.count("permits beside others of one each", 1)
+			}
 		}
 	}
 	if holders > sampled {

@@ -29,7 +29,7 @@ var things = append(ofCauses(), []string{
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents made again early", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",
-	"permits beside others", "crowds of holders", "permits beside more holders than a try samples", "tries behind more holders than they sample", "tries behind more dead holders than they sample", "permits got behind more dead holders than a try samples",
+	"permits beside others", "permits beside others of one each", "crowds of holders", "permits beside more holders than a try samples", "tries behind more holders than they sample", "tries behind more dead holders than they sample", "permits got behind more dead holders than a try samples",
 	"semaphores resized",
 	"breaks", "holds broken", "revocations", "revocations told", "given up when asked",
 	"elected", "values proclaimed", "leaders asked for", "asked without a leader", "leaders observed", "gave way",
