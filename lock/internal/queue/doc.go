@@ -17,7 +17,7 @@
 //	Queue                what package lock calls
 //	lockState            what this client knows of one lock while it uses the lock; lockStates has all
 //	view                 what one request reads of a lock, and its verdicts
-//	contender            a view that joins: a joiner at first, then a waiter
+//	contender            a view that joins. joiner and waiter are a contender before and after its join
 //	draft, exit          the operations of a join; an entry that leaves
 //	placed               the goroutines of this client that share entries at a lock
 //	tidier, Remove       work in the background: empty parents, ended entries
@@ -31,19 +31,21 @@
 //     behind, which watches that entry. That waiter enters at once if it knows that this was the only
 //     holder; otherwise it lists the entries first (Admission). If the holder has crashed, the waiter deletes the
 //     entry when the lease and the grace have passed (Waiting and purging).
-//   - To a goroutine of the same client, within the local window, 10 ms from the grant by default: a
-//     local handoff. The entry stays, and no request is sent. The goroutine that unlocks gives the
-//     entry to the first waiting one. Each of them has a hold and a token of its own. The code of
-//     package lock and below calls only this a handoff.
+//   - To a goroutine of the same client, within the local window, by default 10 ms from the grant of the
+//     entry, which later handoffs do not extend: a local handoff. The entry stays, and no request is
+//     sent. The goroutine that unlocks gives the entry to the first waiting one. Each of them has a hold
+//     and a token of its own. Only local handoffs are called handoffs in package lock and below.
 //   - To a goroutine of the same client, after the window: an exchange. One transaction deletes the entry
 //     and creates another one at the end of the queue.
+//   - Readers of one client share an entry instead: it is neither handed off nor exchanged.
 //   - To another process, by a ticket: it attaches to the entry that the first one has detached.
 //
 // # Words
 //
 //	P, E, anchor, generation   the lock's node, an entry, and what tells one P from a later one: package znode
 //	adopt                      make a P of a node that has no anchor
-//	belief, guess              what this client takes P to be; the server refuses a join if it is wrong
+//	belief                     what this client takes P to be; the server refuses a join if it is wrong
+//	guess                      a belief that is not sure (Shared transactions)
 //	guard                      an ephemeral node with an anchor's name: P cannot be deleted meanwhile
 //	settled                    said of a read that cannot be older than the own entry
 //	place, window              what a client's goroutines share at a lock, and how long they hand off: package place
@@ -80,7 +82,7 @@
 //
 // No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
 // nothing. The server refuses a join whose client is wrong about the parent. While the anchor is there,
-// Holdfast writes the parent's data only as it is.
+// Holdfast writes the parent's data only with the same bytes.
 //
 // A client that knows of no other client at the lock joins on the parent's version as its own last
 // join left it, or as it has read it. So data that another program writes there is not overwritten:
@@ -103,10 +105,11 @@
 //	read P again
 //	Delete(guard) Create(anchor) SetData(P, data, the version read)
 //
-// The guard has the anchor's name. While it is there, no client can delete P, so the write hits the
-// node that was read. A client needs CREATE, DELETE and WRITE on a lock's node; without them it gets
-// ErrDenied and leaves nothing behind. An adopted parent that had no data is deleted only at the end
-// of its counter.
+// The guard has the anchor's name. While it is there, no client can delete P, because a node with
+// children cannot be deleted. So the write hits the node that was read. The first create and
+// the delete prove that the client may do both; the second create leaves the guard.
+// A client needs CREATE, DELETE and WRITE on a lock's node; without them it gets ErrDenied and leaves
+// nothing behind. An adopted parent that had no data is deleted only at the end of its counter.
 //
 // # Worked examples
 //
@@ -137,9 +140,9 @@
 // a list, if the contender's entry was the second of two when it joined, or if the predecessor's
 // record shows the grant.
 //
-// Mutexes without priorities predict the predecessor: its sequence is one lower. So do semaphores, if
-// there are more contenders than permits, and more than two, and the own sequence is above the number
-// of permits. All other contenders list. A list that has the contender's own entry has every earlier
+// Mutexes without priorities predict the predecessor: its sequence is one lower. Semaphores do so behind
+// a full queue: the contenders, of which there are three at least, and the own sequence are more than the
+// permits. All other contenders list. A list that has the contender's own entry has every earlier
 // entry that still exists (Z5). If the own entry is missing, the contender syncs and lists again. Any
 // other read proves something only if it is settled: the session of the read had already written the
 // own entry.
@@ -174,10 +177,10 @@
 //   - Stamps of two leaders are never compared. A lease written in an earlier term counts from the
 //     first known stamp of the present one (package znode).
 //   - Between two sessions the servers may lose their data, and number new writes past the lost
-//     ones. So a write numbered below a term of an earlier session counts from its own stamp, if
-//     that is later.
-//   - After an outage of this client all other entries look expired. So a contender first renews
-//     its entry, and entries not written since get a third of their TTL more.
+//     ones. So a write whose zxid is below the first of a term that an earlier session has seen may be
+//     newer than that term, and counts from its own stamp if that is later.
+//   - After an outage of this client all other entries look expired to it. So a contender first renews
+//     its entry, and waits a third of their TTL longer for entries that were not written since.
 //
 // If a contender's own entry has gone, the contender joins again at the end, and the attempt that
 // created the entry is an orphan for an hour: if the entry appears after all, this client deletes
@@ -202,7 +205,8 @@
 // zkconn, Member). There is no timer: while fewer than four transactions are in flight, one goes as
 // soon as the goroutines that run at this moment have submitted their parts; a full one goes at once.
 //
-//   - A refusal names one operation. Only its part is not applied; the others are sent again.
+//   - A refusal names one operation. Only its part is not applied; the others are sent again. Of an
+//     exchange the delete is sent again, too.
 //   - A part that creates or deletes a parent, or writes its anchor, is the only one of its lock.
 //   - A guess is one of these: a belief about a parent that was not read in this session; the belief of a
 //     join that was refused before; a leaver's belief that it is alone. If a guess is refused, the parts
@@ -236,17 +240,17 @@
 //     doubt.
 //   - a detach has succeeded if another client has attached since. If the node has gone, that client
 //     may have unlocked.
-//   - after an exchange the old entry is deleted by itself, and then the create is looked for. The old
-//     entry can be deleted only once, so the exchange is not applied later.
+//   - after an exchange the old entry is deleted in a transaction of its own, and then the create is
+//     looked for. The old entry can be deleted only once, so the exchange is not applied later.
 //   - a Resize reads the number, and begins again unless it is the new one.
 //
 // # Semaphores, elections, several locks
 //
 //   - A semaphore's anchor has the number of permits, and says "single" until the first join that asks
-//     for several, which writes it. A join checks the anchor's version, so these and the count of
-//     contenders are of one moment: with "single", a contender enters without a list if there are at
+//     for several, which writes it. A join checks the anchor's version, so number, "single" and the count
+//     of contenders are of one moment: with "single", a contender enters without a list if there are at
 //     most as many contenders as permits. Only an anchor that was read in the present session counts,
-//     because servers that have lost data give a version again. A waiter lists, then reads
+//     because servers that have lost data may count versions anew. A waiter lists, then reads
 //     the number. The two reads prove nothing unless they are settled. A waiter enters if it and
 //     all contenders ahead ask for at most that number in total.
 //   - An election is a mutex. A candidate whose turn has come syncs and lists. It withdraws, and
@@ -260,8 +264,8 @@
 //
 // # The goroutines of a client
 //
-// Package place decides on local handoffs (Release). Only an entry with a fresh lease is handed off. If
-// a write of it is in flight, a goroutine awaits the answer first; if the window ends before that, the
+// Package place decides on local handoffs (Release). Only an entry with a fresh lease is handed off
+// or exchanged; others leave. If a write of it is in flight, a goroutine awaits the answer first; if the window ends before that, the
 // entry leaves. Behind a hold of a second the first waiting goroutine joins while the entry is still
 // held.
 //
