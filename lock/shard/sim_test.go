@@ -15,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/integration/iferr"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/shard"
@@ -51,6 +53,7 @@ func TestShards(t *testing.T) {
 			bubble.Run(t, locktest.Options{Members: 3, ElectionTime: 300 * time.Millisecond, Seed: seed}, 5*time.Minute, func(b *bubble.World) {
 				random := rand.New(rand.NewPCG(seed, 0))
 				h := &history{world: newWorld(b, 1+random.IntN(20)), random: random, alive: map[string]*process{}, litter: map[string]bool{}}
+				audited.New(b.Ensemble, simGrace, func(v audit.Violation) { b.Errorf("audit: %v", v) })
 				h.run()
 			})
 		})
@@ -432,7 +435,7 @@ func (h *history) ownerless() int {
 	defer h.mu.Unlock()
 	for i := range h.shards {
 		t := &h.shards[i]
-		owned := t.freed.IsZero() || time.Since(t.freed) < 2*time.Second && t.last != (lock.Token{})
+		owned := !t.freed.IsZero() && time.Since(t.freed) < 2*time.Second && t.last != (lock.Token{})
 		for _, c := range t.calls {
 			owned = owned || c.hold.Remaining() > 0
 		}

@@ -109,8 +109,8 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// began checks the start of a function: no other function of the process has the shard, and no other
-// owner whose context has not ended by a loss.
+// began checks the start of a function: no other function of the process has the shard, and none of another
+// process whose hold is not lost.
 func (w *world) began(member string, ctx context.Context, s shard.Owned) *call {
 	c := &call{member, ctx, s}
 	w.mu.Lock()
@@ -119,7 +119,7 @@ func (w *world) began(member string, ctx context.Context, s shard.Owned) *call {
 	for _, other := range t.calls {
 		if other.member == member {
 			w.Errorf("two functions of %s have shard %d", member, s.Index)
-		} else if !errors.Is(context.Cause(other.ctx), lock.ErrLost) && other.hold.Remaining() > 0 {
+		} else if err := other.hold.Txn(w.Ctx); !errors.Is(err, lock.ErrLost) { // without operations it only says why the hold has ended
 			w.Errorf("shard %d has two owners, %s and %s", s.Index, other.member, member)
 		}
 	}
