@@ -62,13 +62,16 @@ var cutOperations = []struct {
 	{"sweep", sweep},
 }
 
+var allFaults = []zkserver.Fault{zkserver.CutBefore, zkserver.CutAfter, zkserver.HoldReply}
+
 // allCuts: go test -cuts.
-var allCuts = flag.Bool("cuts", false, "interrupt operations on a real server at each of their requests, and not only at one of four")
+var allCuts = flag.Bool("cuts", false, "interrupt operations on a real server at each of their requests, and by each fault")
 
 // TestEveryCutPoint: each operation is interrupted at each of its requests by each fault, with a
 // session that survives or expires. The operation returns a true result, and no two clients hold
 // the lock at once. No node is left after TTL, grace and one sweep. Without -cuts only one request of
-// four is interrupted: TestEveryCutPointInVirtualTime has them all.
+// four is interrupted, and no replies are held, because leases of seconds need a machine that keeps time:
+// TestEveryCutPointInVirtualTime has all cases.
 //
 // The test does not run in parallel with other tests, because they would delay its renewals.
 func TestEveryCutPoint(t *testing.T) {
@@ -76,12 +79,12 @@ func TestEveryCutPoint(t *testing.T) {
 	b := on(t, []string{server})
 	b.ctx = t.Context()     // each case has its own deadline
 	b.create(b.root, "", 0) // without the root, the first case would make one more request
-	step := 4
+	faults, step := []zkserver.Fault{zkserver.CutBefore, zkserver.CutAfter}, 4
 	if *allCuts {
-		step = 1
+		faults, step = allFaults, 1
 	}
 	const atOnce = 120 // most of the cases wait most of the time
-	everyCut(t, atOnce, step, func(t *testing.T, test func(*bench)) {
+	everyCut(t, atOnce, faults, step, func(t *testing.T, test func(*bench)) {
 		of := *b
 		of.TB = t
 		test(&of)
@@ -92,7 +95,7 @@ func TestEveryCutPoint(t *testing.T) {
 // TestEveryCutPointInVirtualTime is TestEveryCutPoint on servers in memory. The audit judges each write.
 func TestEveryCutPointInVirtualTime(t *testing.T) {
 	t.Parallel()
-	everyCut(t, runtime.GOMAXPROCS(0), 1, func(t *testing.T, test func(*bench)) {
+	everyCut(t, runtime.GOMAXPROCS(0), allFaults, 1, func(t *testing.T, test func(*bench)) {
 		synctest.Test(t, func(t *testing.T) {
 			ens := locktest.Start(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }})
 			audited.New(ens, grace, func(v audit.Violation) { t.Errorf("audit: %v", v) })
@@ -117,12 +120,12 @@ func (b *bench) abandonedGo() {
 	}
 }
 
-// everyCut runs the cases of each request, or of each step-th one, atOnce of them at a time. each calls
-// test with the bench of a case.
+// everyCut runs the cases of each request, or of each step-th one, by each of the faults, atOnce of them at
+// a time. each calls test with the bench of a case.
 //
 // A run without a fault counts the requests. Further requests are tried until the operation ends
 // before the fault occurs: the number of renewals varies.
-func everyCut(t *testing.T, atOnce, step int, each func(t *testing.T, test func(*bench))) {
+func everyCut(t *testing.T, atOnce int, faults []zkserver.Fault, step int, each func(t *testing.T, test func(*bench))) {
 	slots := make(chan struct{}, atOnce)
 	tally := cutTally{rows: map[string]*cutRow{}}
 	var wg sync.WaitGroup
@@ -150,7 +153,7 @@ func everyCut(t *testing.T, atOnce, step int, each func(t *testing.T, test func(
 			if clean == nil {
 				return
 			}
-			for _, fault := range []zkserver.Fault{zkserver.CutBefore, zkserver.CutAfter, zkserver.HoldReply} {
+			for _, fault := range faults {
 				for _, expires := range []bool{false, true} {
 					for k := 1; k <= clean.requests; k += step {
 						wg.Go(func() { tally.add(op.name, run(fault, k, expires)) })
