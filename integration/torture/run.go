@@ -97,7 +97,7 @@ func (t *torture) main(ctx context.Context) int {
 }
 
 // diverged returns how the servers' data differs: the line of a server's log that says so, or the
-// zxid from which on their transaction logs differ; "" if nothing shows a difference. ZooKeeper
+// zxid from which on their transaction logs differ, or contradict themselves; "" if nothing shows a difference. ZooKeeper
 // 3.8.0 can lose or keep transactions if servers are killed while they synchronize. Then the
 // clients' results prove nothing.
 func (t *torture) diverged() string {
@@ -111,10 +111,14 @@ func (t *torture) diverged() string {
 			}
 		}
 	}
-	if t.findings != nil && t.findings.Disagree != 0 {
+	if t.findings == nil {
+		return ""
+	}
+	if t.findings.Disagree != 0 {
 		return fmt.Sprintf("the servers' transaction logs differ from 0x%x on", t.findings.Disagree)
 	}
-	return ""
+	_, void := crew.Wrong(t.findings)
+	return void
 }
 
 // run starts servers and workers, applies and repairs the faults, and collects what judge needs. An

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/crew"
 	"github.com/holdfast-io/holdfast/integration/judge"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
 // TestTasksRepeat: a worker with the same seed, index and life has the same tasks; otherwise it has
@@ -83,6 +84,18 @@ func TestDivergedServers(t *testing.T) {
 		if got := run.diverged(); got != want {
 			t.Errorf("%q: %q, want %q", logs, got, want)
 		}
+	}
+}
+
+// TestContradiction: violations in logs that contradict themselves, as of a server that lost nodes when it
+// started, are told, and void the run.
+func TestContradiction(t *testing.T) {
+	run, r := &torture{findings: &audit.Findings{}}, new(report)
+	run.findings.Judged = map[audit.Rule]int{audit.Purge: 1}
+	run.findings.Violations = []audit.Violation{{Rule: audit.Purge}}
+	run.findings.Restored = []int64{7}
+	if run.tellAudit(r); len(r.wrong) != 2 || !strings.Contains(run.diverged(), "contradict themselves at [0x7]") {
+		t.Errorf("wrong: %q; void: %q", r.wrong, run.diverged())
 	}
 }
 
