@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -297,7 +298,7 @@ func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 
 // TestParentDeletedUnderContenders: while a client deletes every parent that it finds empty, with
 // its anchor, and a reaper runs, no two contenders hold one of three locks at once, and each lock
-// is taken at least 50 times. Two of the clients share a borrowed connection.
+// is taken at least 50 times, and its parent deleted ten times. Two of the clients share a borrowed connection.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -328,14 +329,18 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				leave()
 				b.unlock(h)
+				time.Sleep(rand.N(200 * time.Millisecond)) // wall clock: so that the parent is empty in between
 			}
 		})
 	}
+	deleted := map[string]*atomic.Int32{"a": {}, "b": {}, "b/c": {}, "b/c/d": {}}
 	wg.Go(func() { // deletes all ancestors and parents without entries
 		for ctx.Err() == nil {
-			for _, p := range []string{"/b/c/d", "/b/c", "/b", "/a"} {
-				if err := b.deleteEmpty(b.root + p); err != nil && !isAny(err, zk.ErrNoNode, zk.ErrNotEmpty) {
-					t.Errorf("delete %s: %v", p, err)
+			for name, n := range deleted {
+				if err := b.deleteEmpty(b.root + "/" + name); err == nil {
+					n.Add(1)
+				} else if !isAny(err, zk.ErrNoNode, zk.ErrNotEmpty) {
+					t.Errorf("delete %s: %v", name, err)
 				}
 			}
 		}
@@ -346,13 +351,13 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 	})
 	<-time.After(span) // wall clock: the reaper and the clients run for this long
 	for name, r := range rooms {
-		b.eventually(name+" has been taken 50 times", func() bool { return r.entries.Load() >= 50 })
+		b.eventually(name+" has been taken 50 times, and deleted ten times", func() bool { return r.entries.Load() >= 50 && deleted[name].Load() >= 10 })
 	}
 	cancel()
 	wg.Wait()
 	for name, r := range rooms {
 		r.check(t)
-		t.Logf("%s: %d entries", name, r.entries.Load())
+		t.Logf("%s: %d entries, %d times deleted", name, r.entries.Load(), deleted[name].Load())
 	}
 	b.eventually("nothing but ancestors is left", func() bool {
 		return !slices.ContainsFunc(b.nodes(), func(p string) bool {
