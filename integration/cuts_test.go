@@ -98,12 +98,15 @@ func TestEveryCutPointInVirtualTime(t *testing.T) {
 	everyCut(t, runtime.GOMAXPROCS(0), allFaults, 1, func(t *testing.T, test func(*bench)) {
 		synctest.Test(t, func(t *testing.T) {
 			ens := locktest.Start(t, locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }})
-			audited.New(ens, grace, func(v audit.Violation) { t.Errorf("audit: %v", v) })
+			auditor := audited.New(ens, grace, func(v audit.Violation) { t.Errorf("audit: %v", v) })
 			b := &bench{TB: t, ctx: t.Context(), servers: ens.Servers(), ens: ens, root: "/it"}
 			b.raw = steady{b.connect(), b.ctx}
 			b.create(b.root, "", 0)
 			test(b)
 			b.abandonedGo()
+			if len(auditor.Judged()) == 0 {
+				t.Error("the audit judged nothing")
+			}
 		})
 	})
 }

@@ -550,13 +550,13 @@ func TestLeaderThroughFlaps(t *testing.T) {
 		{"connections are cut", func(w *world, label string) { w.Cut(label) }},
 		{"the server restarts", func(w *world, label string) {
 			if label == "a" {
-				_ = w.Stop(w.Servers()[0])
+				w.ok(w.Stop(w.Servers()[0]))
 				time.Sleep(time.Second)
-				_ = w.Start(w.Servers()[0])
+				w.ok(w.Start(w.Servers()[0]))
 			}
 		}},
 		{"the network stalls until sessions expire", func(w *world, label string) {
-			_ = w.Partition(label)
+			w.ok(w.Partition(label))
 			w.ExpireLabel(label)
 			time.Sleep(700 * time.Millisecond)
 			w.Heal(label)

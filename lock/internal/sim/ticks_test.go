@@ -38,7 +38,8 @@ const ticksOfHistory = 250
 //   - A run that ends while its replica is undisturbed is recorded as ended, and no replica reports
 //     it as unfinished.
 //
-// If the leaders' clocks are up to an hour apart, early and missed ticks are no violations.
+// If the leaders' clocks are up to an hour apart, early and missed ticks are no violations. If one of
+// tickThings is missing in 10,000 or more ticks, the test fails.
 func TestTicks(t *testing.T) {
 	first, ticks := bubble.Env(t, "SEED", 1), bubble.Env(t, "TICKS", 500)
 	total, slots := counts{}, make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -60,6 +61,18 @@ func TestTicks(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("from seed %d on: %s", first, total)
+	missing := slices.DeleteFunc(slices.Clone(tickThings), func(thing string) bool { return total[thing] > 0 })
+	if ticks >= 10_000 && len(missing) > 0 && !t.Failed() {
+		t.Errorf("what these histories should show never happened in them: %q", missing)
+	}
+}
+
+// tickThings has what 10,000 ticks must show.
+var tickThings = []string{
+	"runs", "runs done", "runs unfinished", "ticks", "ticks that must not be missed", "ticks over which clocks jumped",
+	"connections cut", "sessions expired", "partitions", "stops", "late records", "steps of wall clocks", "kills",
+	"restarts of all replicas", "elections", "times without a quorum", "times of lost requests",
+	"audited: tick", "audited: holder", "audited: exclusion", "audited: token", "audited: delete", "audited: purge",
 }
 
 type counts map[string]int
