@@ -73,9 +73,9 @@ func shareRoots() (remove func() error, err error) {
 	}, f.Close()
 }
 
-// auditLogs audits the servers' logs in the folders, and returns the violations as an error,
-// without those that tests declared with [Root]. If mayDiverge is true and the logs contradict each
-// other, auditLogs prints a message and returns nil.
+// auditLogs audits the servers' logs in the folders, and returns as an error the violations, without
+// those that tests declared with [Root], and what it cannot read. If mayDiverge is true and the logs
+// contradict each other, auditLogs prints a message and returns nil.
 func auditLogs(mayDiverge bool, dirs ...string) error {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
 		files, err := filepath.Glob(filepath.Join(dir, "log.*"))
@@ -110,6 +110,11 @@ func auditLogs(mayDiverge bool, dirs ...string) error {
 			return nil
 		}
 		errs = append(errs, err)
+	}
+	for _, p := range found.Problems {
+		if p.Kind == txnlog.ProblemUnsupported || p.Kind == txnlog.ProblemUnreadable || p.Kind == txnlog.ProblemDisorder {
+			errs = append(errs, fmt.Errorf("zkserver: audit: %w", p)) // what the audit cannot read, it does not judge
+		}
 	}
 	for _, v := range found.Violations {
 		test, meant := whose(known, v)

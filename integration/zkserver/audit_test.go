@@ -1,6 +1,8 @@
 package zkserver
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -31,5 +33,14 @@ func TestAudit(t *testing.T) {
 	err = s.Stop()
 	if err == nil || !strings.HasPrefix(err.Error(), "TestAudit: audit: ") || !strings.Contains(err.Error(), " generation: /a: ") || strings.Contains(err.Error(), "/on-purpose") {
 		t.Errorf("Stop: %v", err)
+	}
+}
+
+// TestAuditOfWhatCannotBeRead: a log that the audit cannot read is an error.
+func TestAuditOfWhatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	iferr.Fatal(t, os.WriteFile(filepath.Join(dir, "log.1"), []byte("no log of ZooKeeper"), 0o600))
+	if err := auditLogs(false, dir); err == nil || !strings.Contains(err.Error(), "log.1") {
+		t.Errorf("%v", err)
 	}
 }
