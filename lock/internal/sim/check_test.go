@@ -5,10 +5,13 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/access"
@@ -41,6 +44,17 @@ func (s *sim) wasRefused(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refused[c.label]
+}
+
+// refusal reports whether the error is that of a request of the client which a fault refused.
+func (s *sim) refusal(c *client, err error) bool { return s.wasRefused(c) && saysRefused(err) }
+
+// refusalLocked is refusal; s.mu is held.
+func (s *sim) refusalLocked(c *client, err error) bool { return s.refused[c.label] && saysRefused(err) }
+
+// saysRefused reports whether the error has one of the codes of a refusal, or its meaning.
+func saysRefused(err error) bool {
+	return isOne(err, lock.ErrDenied, zk.ErrNoAuth) || err != nil && (strings.Contains(err.Error(), fmt.Sprint(codeQuota)) || strings.Contains(err.Error(), fmt.Sprint(codeThrottled)))
 }
 
 // granted checks the promises about a new hold, records it, and returns it with what later checks
@@ -154,7 +168,7 @@ func (s *sim) notTaken(label string, c *client, name string, err error) {
 		s.tally.count("foreign parents refused", 1)
 	case errors.Is(err, lock.ErrForeign) && name == remade:
 		s.tally.count("parents of strangers met", 1)
-	case s.refused[c.label]:
+	case s.refusalLocked(c, err):
 	default:
 		s.violatedLocked("%s: lock %s: %v", label, name, err)
 	}

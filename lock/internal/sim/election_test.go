@@ -83,7 +83,7 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 	switch {
 	case err == nil:
 		p.count("values proclaimed")
-	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.wasRefused(h.client):
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.refusal(h.client, err):
 		p.violated("%s: proclaim %s: %v", label, value, err)
 	}
 }
@@ -123,7 +123,7 @@ func (p *process) askWhoLeads(ctx context.Context, one step, label string) {
 				p.violatedLocked("%s is told that there is no leader, and token %v leads", label, h.Token())
 			}
 		}
-	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refused[c.label]:
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refusalLocked(c, err):
 		p.violatedLocked("%s: ask who leads: %v", label, err)
 	}
 }
@@ -142,7 +142,7 @@ func (p *process) observeChair(ctx context.Context, label string, c *client) {
 			p.mu.Lock()
 			p.sayLocked("%s: observes %q, token %v: %v", label, leader.Value, leader.Token, err)
 			switch {
-			case err != nil && !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refused[c.label]:
+			case err != nil && !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refusalLocked(c, err):
 				p.violatedLocked("%s: observe: %v", label, err)
 			case leader.Leads && leader.Token.Compare(highest) < 0 && p.forgotten.IsZero():
 				p.violatedLocked("%s observes token %v after %v", label, leader.Token, highest)

@@ -226,7 +226,7 @@ func (p *process) resize(ctx context.Context, one step, label string) {
 	switch {
 	case err == nil:
 		p.count("semaphores resized")
-	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.wasRefused(c):
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrClosed) && !p.refusal(c, err):
 		p.violated("%s: resize %s to %d: %v", label, slots, to, err)
 	}
 }
@@ -264,7 +264,7 @@ func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h h
 	switch {
 	case err == nil:
 		p.count("holds downgraded")
-	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.wasRefused(h.client):
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.refusal(h.client, err):
 		p.violated("%s: downgrade %s: %v", label, h.Name(), err)
 	}
 	if oneIn(r, 2) {
@@ -282,7 +282,7 @@ func (p *process) upgrade(label string, h held) {
 		_ = again.Unlock()
 	case isOne(err, lock.ErrUpgrade):
 		p.count("upgrades refused")
-	case h.Err() == nil && !isOne(err, lock.ErrClosed) && !p.wasRefused(h.client):
+	case h.Err() == nil && !isOne(err, lock.ErrClosed) && !p.refusal(h.client, err):
 		p.violated("%s: upgrade %s: %v", label, h.Name(), err)
 	}
 }

@@ -118,7 +118,7 @@ func (p *process) revoke(ctx context.Context, r *rand.Rand, one step, label stri
 		})
 	case errors.Is(err, lock.ErrNotHeld) && len(a.held) > 0:
 		p.violatedLocked("%s: %s has been held by token %v, but: %v", label, name, a.held[0].Token(), err)
-	case err != nil && limited.Err() == nil && !isOne(err, lock.ErrNotHeld, lock.ErrForeign, lock.ErrUnavailable, lock.ErrClosed) && !p.refused[c.label]:
+	case err != nil && limited.Err() == nil && !isOne(err, lock.ErrNotHeld, lock.ErrForeign, lock.ErrUnavailable, lock.ErrClosed) && !p.refusalLocked(c, err):
 		p.violatedLocked("%s: revoke %s: %v", label, name, err)
 	}
 }
@@ -201,7 +201,7 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, one step, label st
 			}
 		}
 	case errors.Is(err, lock.ErrExhausted) && atTheEnd(path):
-	case !isOne(err, context.Canceled, context.DeadlineExceeded, errKilled, admin.ErrHandedOn, lock.ErrClosed, lock.ErrUnavailable) && !p.refused[c.label]:
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, errKilled, admin.ErrHandedOn, lock.ErrClosed, lock.ErrUnavailable) && !p.refusalLocked(c, err):
 		p.violatedLocked("%s: break %s: %v", label, path, err)
 	}
 }

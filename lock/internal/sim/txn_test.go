@@ -57,7 +57,7 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 		p.tally.count("transactions not applied", 1)
 	}
 	ended := limited.Err() != nil || h.Err() != nil
-	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed, lock.ErrUnlocked) && !p.refused[h.client.label] && p.forgotten.IsZero() {
+	if err != nil && !ended && !isOne(err, lock.ErrUnavailable, lock.ErrClosed, lock.ErrUnlocked) && !p.refusalLocked(h.client, err) && p.forgotten.IsZero() {
 		p.violatedLocked("%s: transaction of %s: %v", label, h.Name(), err)
 	}
 }

@@ -200,7 +200,7 @@ func (p *process) extend(ctx context.Context, r *rand.Rand, label string, h held
 		p.tally.count("leases shortened", 1)
 	case err == nil:
 		p.tally.count("leases extended", 1)
-	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.refused[h.client.label]:
+	case !isOne(err, context.Canceled, context.DeadlineExceeded, lock.ErrLost, lock.ErrUnlocked, lock.ErrClosed) && !p.refusalLocked(h.client, err):
 		p.violatedLocked("%s: extend %s to %v: %v", label, h.Name(), ttl, err)
 	}
 }
@@ -250,7 +250,7 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	p.mu.Unlock()
 	switch over := h.Err(); {
 	case void && err != nil:
-	case err != nil && over == nil && !errors.Is(err, lock.ErrClosed) && !p.wasRefused(h.client):
+	case err != nil && over == nil && !errors.Is(err, lock.ErrClosed) && !p.refusal(h.client, err):
 		p.violated("%s cannot enter %s again, which it holds: %v", label, h.Name(), err)
 	case err != nil:
 	case again.Token() != h.Token() && over == nil && !void && !p.clock.sleptWithin(p.toWake()):
