@@ -321,7 +321,7 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 			return
 		}
 		leave := rooms[name].enter(h.Token())
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // wall clock: a hold lasts for a moment
 		leave()
 		b.unlock(h)
 	}
