@@ -122,6 +122,42 @@ func (v *view) checkParent(n zkconn.Node) (znode.Parent, error) {
 	return data, nil
 }
 
+// know sets the belief about the parent that the next attempt uses. It reads the parent if the belief
+// is unknown or does not fit the request, and adopts a node that is no lock's parent yet.
+func (j *joiner) know(ctx context.Context) error {
+	p := j.lock.believed()
+	if !j.suits(&p) {
+		var err error
+		if p, err = j.readParent(ctx); err != nil {
+			return err
+		}
+	}
+	if p.state == unknown || p.state == present && p.generation == j.anchorless {
+		var err error
+		if p, err = j.adopt(ctx); err != nil {
+			return err
+		}
+		j.anchorless = ""
+	}
+	if p.state == present {
+		j.checked = p.generation
+	}
+	if p.state == absent && j.denied {
+		return deniedAbove(j.parent)
+	}
+	j.belief = p
+	return nil
+}
+
+// suits reports whether a join can use a belief without a read. That of a semaphore must be of this
+// session: after a loss of the servers' data, the version of an anchor may recur with other data.
+func (j *joiner) suits(p *parent) bool {
+	if p.state != present {
+		return p.state == absent
+	}
+	return p.kind == j.Kind && j.fits(p) && (p.kind != znode.Semaphore || p.session == j.Conn.Session())
+}
+
 // makeAncestors creates the missing nodes above path in one transaction, each marked as a node of
 // Holdfast.
 func (q *Queue) makeAncestors(ctx context.Context, path string) error {
