@@ -32,10 +32,15 @@ func Wrong(f *audit.Findings) (all []string, void string) {
 	if len(f.Restored) > 0 {
 		return nil, fmt.Sprintf("the servers' logs contradict themselves at %#x", f.Restored)
 	}
+	return Violations(f), ""
+}
+
+// Violations returns the violations as text, also those in logs that contradict themselves.
+func Violations(f *audit.Findings) (all []string) {
 	for _, v := range f.Violations {
 		all = append(all, v.String())
 	}
-	return all, ""
+	return all
 }
 
 // KeepLogs copies the transaction logs of servers to folders below dir.

@@ -152,11 +152,7 @@ func (t *torture) tellAudit(r *report) {
 	if f.Total() == 0 {
 		r.wrong = append(r.wrong, "the audit judged nothing")
 	}
-	var all []string
-	for _, v := range f.Violations {
-		all = append(all, v.String())
-	}
-	r.none("writes that the protocol does not permit", all)
+	r.none("writes that the protocol does not permit", crew.Violations(f))
 }
 
 func (r *report) print(w io.Writer) {

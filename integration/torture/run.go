@@ -96,10 +96,10 @@ func (t *torture) main(ctx context.Context) int {
 	return exitFailed
 }
 
-// diverged returns how the servers' data differs: the line of a server's log that says so, or the
-// zxid from which on their transaction logs differ, or contradict themselves; "" if nothing shows a difference. ZooKeeper
-// 3.8.0 can lose or keep transactions if servers are killed while they synchronize. Then the
-// clients' results prove nothing.
+// diverged returns how the servers' data differs: the line of a server's log that says so, the zxid from
+// which on their transaction logs differ, or those at which a log contradicts itself; "" if nothing shows a
+// difference. ZooKeeper 3.8.0 can lose or keep transactions if servers are killed while they synchronize. Then
+// the clients' results prove nothing.
 func (t *torture) diverged() string {
 	for _, name := range slices.Sorted(maps.Keys(t.logs)) {
 		if !strings.HasPrefix(name, "server-") {
