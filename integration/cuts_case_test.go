@@ -304,10 +304,15 @@ func (c *cut) work(h *lock.Hold) {
 	}
 	leave()
 	err := h.Unlock()
-	if errors.Is(err, lock.ErrExpired) && c.fault == zkserver.HoldReply && (err == h.Err() || !c.exists(h.EntryPath())) {
-		return // the hold was lost, as Err says; or its lease ended just before Unlock, and the peer purged the entry
+	if !c.wasLost(h, err) {
+		c.unlocked(h, err)
 	}
-	c.unlocked(h, err)
+}
+
+// wasLost reports whether err, of an unlock, tells rightly of a loss: the hold was lost before, as Err says too,
+// or its lease ended just before the unlock, and the peer purged the entry.
+func (c *cut) wasLost(h *lock.Hold, err error) bool {
+	return c.lost(err) && (err == h.Err() || !c.exists(h.EntryPath()))
 }
 
 // unlocked checks the result of unlocking a hold that was not lost. The unlock may be unconfirmed

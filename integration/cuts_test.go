@@ -64,7 +64,7 @@ var cutOperations = []struct {
 
 var allFaults = []zkserver.Fault{zkserver.CutBefore, zkserver.CutAfter, zkserver.HoldReply}
 
-// allCuts: go test -cuts.
+// allCuts is the flag -cuts of go test.
 var allCuts = flag.Bool("cuts", false, "interrupt operations on a real server at each of their requests, and by each fault")
 
 // TestEveryCutPoint: each operation is interrupted at each of its requests by each fault, with a
@@ -89,7 +89,7 @@ func TestEveryCutPoint(t *testing.T) {
 		of.TB = t
 		test(&of)
 	})
-	b.abandonedGo()
+	b.leavesNothing()
 }
 
 // TestEveryCutPointInVirtualTime is TestEveryCutPoint on servers in memory. The audit judges each write.
@@ -103,7 +103,7 @@ func TestEveryCutPointInVirtualTime(t *testing.T) {
 			b.raw = steady{b.connect(), b.ctx}
 			b.create(b.root, "", 0)
 			test(b)
-			b.abandonedGo()
+			b.leavesNothing()
 			if len(auditor.Judged()) == 0 {
 				t.Error("the audit judged nothing")
 			}
@@ -111,8 +111,8 @@ func TestEveryCutPointInVirtualTime(t *testing.T) {
 	})
 }
 
-// abandonedGo: no node is left when all abandoned leases are over, after one sweep.
-func (b *bench) abandonedGo() {
+// leavesNothing: when all abandoned leases are over, no node is left after one sweep.
+func (b *bench) leavesNothing() {
 	b.Helper()
 	time.Sleep(heldTTL + grace + 2*time.Second) // wall clock: until all abandoned leases and orphan_after are over
 	report, err := b.reaper(time.Second).Sweep(b.ctx)

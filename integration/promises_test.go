@@ -298,8 +298,8 @@ func (b *bench) reaper(orphanAfter time.Duration) *reaper.Reaper {
 
 // TestParentDeletedUnderContenders: while a client deletes every parent that it finds empty, with
 // its anchor, and a reaper runs, no two contenders hold one of three locks at once, and each lock
-// is taken at least 50 times. In each of ten rounds the contenders pause until no parent is left, as on a
-// slow machine none is empty otherwise. Two of the clients share a borrowed connection.
+// is taken at least 50 times. In each of ten rounds the contenders pause until no parent is left: on a slow
+// machine no parent is ever empty otherwise. Two of the clients share a borrowed connection.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -349,13 +349,16 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 	wg.Go(func() {
 		iferr.Error(t, r.Run(ctx))
 	})
-	for range rounds {
-		time.Sleep(round) // wall clock: the reaper and the clients run for this long
+	untilNoneIsLeft := func() {
 		pause.Lock()
+		defer pause.Unlock() // also if none of it comes true, as the contenders are awaited
 		b.eventually("no parent is left", func() bool {
 			return !slices.ContainsFunc(b.nodes(), func(p string) bool { return !strings.HasPrefix(p, b.root+"/holdfast-reaper") })
 		})
-		pause.Unlock()
+	}
+	for range rounds {
+		time.Sleep(round) // wall clock: the reaper and the clients run for this long
+		untilNoneIsLeft()
 	}
 	for name, r := range rooms {
 		b.eventually(name+" has been taken 50 times", func() bool { return r.entries.Load() >= 50 })

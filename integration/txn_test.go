@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -44,7 +43,7 @@ func transaction(c *cut) {
 	}
 	leave()
 	err := h.Unlock()
-	lost := c.fault == zkserver.HoldReply && errors.Is(err, lock.ErrExpired) && err == h.Err()
+	lost := c.wasLost(h, err)
 	if !lost {
 		c.unlocked(h, err)
 	}

@@ -3,8 +3,9 @@
 //
 //	compare [-kind locks] [-duration 60m] [-seed N] [-servers 3]
 //
-// It prints tables in Markdown; README.md explains them, and ends with published ones. The exit status is 1 if Holdfast broke a promise, and 2
-// if the run could not be made or judged. Compare must run in the folder of its module.
+// It prints tables in Markdown; README.md explains them, and ends with published ones. The exit status is 1
+// if Holdfast broke a promise, and 2 if the run could not be made or judged. Compare must run in the folder of
+// its module.
 package main
 
 import (
